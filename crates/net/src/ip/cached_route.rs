@@ -161,14 +161,15 @@ pub(crate) fn output(
 }
 
 impl CachedRoute {
-    /// Whether nothing has a say in where the packet goes, and it fits.
+    /// Whether nothing has a say in where the packet goes, and it fits. Addresses of a link say nothing of it without the zone.
     #[inline]
     fn may_carry(&self, cpu: &Cpu, pkt: &Pkt, ends: &FourTuple) -> bool {
         let (header, least) =
             if ends.remote.is_ipv4() { (ip4::HEADER_LEN, LEAST_V4) } else { (ip6::HEADER_LEN, LEAST_V6) };
         let len = pkt.len() + header;
         let has_rules = cpu.hooks.has(Hook::LocalOut) || cpu.hooks.has(Hook::Egress);
-        !has_rules
+        ends.zone == 0
+            && !has_rules
             && cpu.addrs.are_usable()
             && cpu.dests.is_empty()
             && (len <= least || cpu.paths.is_empty())
@@ -221,17 +222,14 @@ const fn fold(sum: u32) -> u16 {
     ((once & 0xffff) + (once >> 16)) as u16
 }
 
-/// Sums whole words.
-fn words(bytes: &[u8]) -> u32 {
-    let (words, _) = bytes.as_chunks::<2>();
-    words.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum()
-}
-
-/// Makes the cached route of a conversation of which a packet has just gone the long way, if there were several.
+/// Makes the cached route of a conversation of which a packet has just gone the long way, if there were several, and if there
+/// is none: some packets go the long way all the same.
 #[cold]
 pub(crate) fn learn(cpu: &mut Cpu, ends: &FourTuple, tx_params: IpTxParams) {
     let key = Key::new(ends, tx_params);
+    let is_known = cpu.routes.get(&key, cpu.adjs.generation()).is_some();
     if ends.zone == 0
+        && !is_known
         && cpu.routes.is_wanted(&key)
         && let Some(route) = derive(cpu, key, ends)
     {
@@ -255,7 +253,7 @@ fn derive(cpu: &Cpu, key: Key, ends: &FourTuple) -> Option<CachedRoute> {
     let (link, network) = headers.split_at_mut(LINK_LEN);
     let (ethertype, pseudo) = put_network(network, ends, key.tx_params)?;
     link.last_chunk_mut().map(|field| *field = ethertype.0.to_be_bytes())?;
-    let header_sum = words(network.get(..ip4::HEADER_LEN)?);
+    let header_sum = u32::from(Sum::new().bytes(network.get(..ip4::HEADER_LEN)?).folded());
     let (generation, mtu) = (cpu.adjs.generation(), u16::try_from(adj.mtu).unwrap_or(u16::MAX));
     Some(CachedRoute { key, generation, headers, outif: adj.outif, mtu, pseudo, header_sum, is_direct })
 }

@@ -168,6 +168,25 @@ fn a_packet_that_rules_redirects_or_the_mtu_have_a_say_in_takes_the_long_way() {
 }
 
 #[test]
+fn a_conversation_of_another_link_takes_no_route_of_the_same_addresses() {
+    each_case(|_, bench, ends| {
+        learn_twice(bench, &ends);
+        let scoped = FourTuple { zone: 1, ..ends };
+        assert!(send(bench, &ends, PARAMS, 10).is_some());
+        assert_eq!(send(bench, &scoped, PARAMS, 10), None, "addresses that mean something only with a link");
+    });
+}
+
+#[test]
+fn packets_that_cannot_go_by_a_cached_route_do_not_make_it_anew() {
+    each_case(|_, bench, ends| {
+        learn_twice(bench, &ends);
+        (0..5).for_each(|_| learn_twice(bench, &ends));
+        assert_eq!(bench.counted(Count::RoutesCached), 1);
+    });
+}
+
+#[test]
 fn a_neighbour_whose_use_is_to_be_reported_has_none() {
     for family in FAMILIES {
         let mut bench = bench(family, true);
