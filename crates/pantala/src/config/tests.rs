@@ -133,6 +133,8 @@ fn a_tunnel_begins_at_an_address_and_has_no_frames() {
             ("mac = \"02:00:00:00:00:01\"", "a tunnel has no mac of its own", "leave it out here"),
             ("rings = 2", "a tunnel has no rings of its own", "leave it out here"),
             ("queue = \"fifo\"", "a tunnel has no queue of its own", "where the outer packets leave"),
+            ("autoconf = true", "a tunnel has no link where routers advertise", "give it addresses"),
+            ("[interface.ra]", "a tunnel has no link where routers advertise", "give it addresses"),
             ("[[interface]]\ndevice = \"vlan:far,7\"", "`far` is a tunnel", "over a device"),
         ] {
             let wrong = read(&format!("device = \"{device}\"\n{text}")).unwrap_err();

@@ -77,6 +77,22 @@ impl Units<'_> {
     }
 }
 
+/// Returns the keys of an interface that say something of a device with rings, and where they stand.
+fn device_keys(draft: &DraftInterface) -> impl Iterator<Item = (&'static str, &Range<usize>)> {
+    let queue = &draft.queue;
+    let keys = [
+        ("mac", draft.mac.as_ref().map(|at| &at.span)),
+        ("rings", draft.rings.as_ref().map(|at| &at.span)),
+        ("rxcsum", draft.rxcsum.as_ref().map(|at| &at.span)),
+        ("queue", queue.discipline.as_ref().map(|at| &at.span)),
+        ("queue_packets", queue.packets.as_ref().map(|at| &at.span)),
+        ("queue_bytes", queue.bytes.as_ref().map(|at| &at.span)),
+        ("queue_target_ms", queue.target_ms.as_ref().map(|at| &at.span)),
+        ("queue_interval_ms", queue.interval_ms.as_ref().map(|at| &at.span)),
+    ];
+    keys.into_iter().filter_map(|(key, span)| Some((key, span?)))
+}
+
 fn build(draft: &DraftInterface, link: &Link) -> Option<Interface> {
     Some(Interface {
         name: link.name.clone(),

@@ -1,7 +1,6 @@
 //! Tunnels: from which address, and what they do not have.
 
 use core::net::IpAddr;
-use core::ops::Range;
 
 use crate::config::Device;
 use crate::config::draft::DraftInterface;
@@ -16,6 +15,10 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
                     let message = format!("no interface has the address {} of this end", tunnel.local);
                     let help = "a tunnel begins at an address of another interface; is it LOCAL,REMOTE?";
                     report.add(&device.span, message, help);
+                }
+                if draft.autoconf.is_some() || draft.ra.is_some() {
+                    let message = "a tunnel has no link where routers advertise prefixes";
+                    report.add(&device.span, message, "leave out autoconf and ra, and give it addresses");
                 }
                 without(draft, report);
             }
@@ -43,21 +46,8 @@ fn is_tunnel(drafts: &[DraftInterface], name: &str) -> bool {
 
 /// Reports the keys that mean nothing to a tunnel.
 fn without(draft: &DraftInterface, report: &mut Report<'_>) {
-    let queue = &draft.queue;
-    let keys: [(&str, Option<&Range<usize>>); 8] = [
-        ("mac", draft.mac.as_ref().map(|at| &at.span)),
-        ("rings", draft.rings.as_ref().map(|at| &at.span)),
-        ("rxcsum", draft.rxcsum.as_ref().map(|at| &at.span)),
-        ("queue", queue.discipline.as_ref().map(|at| &at.span)),
-        ("queue_packets", queue.packets.as_ref().map(|at| &at.span)),
-        ("queue_bytes", queue.bytes.as_ref().map(|at| &at.span)),
-        ("queue_target_ms", queue.target_ms.as_ref().map(|at| &at.span)),
-        ("queue_interval_ms", queue.interval_ms.as_ref().map(|at| &at.span)),
-    ];
-    for (key, span) in keys {
-        if let Some(span) = span {
-            let message = format!("a tunnel has no {key} of its own");
-            report.add(span, message, "leave it out here, and set it where the outer packets leave");
-        }
+    for (key, span) in super::device_keys(draft) {
+        let message = format!("a tunnel has no {key} of its own");
+        report.add(span, message, "leave it out here, and set it where the outer packets leave");
     }
 }

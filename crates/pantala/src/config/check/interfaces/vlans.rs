@@ -1,6 +1,5 @@
 //! VLANs: over which interface, and what they inherit from it.
 
-use core::ops::Range;
 use std::collections::HashMap;
 
 use diagnostic::did_you_mean;
@@ -62,21 +61,8 @@ fn over(draft: &DraftInterface, named: &HashMap<&str, &DraftInterface>, report: 
 
 /// Reports the keys of a VLAN that belong to the device below.
 fn inherited(draft: &DraftInterface, report: &mut Report<'_>) {
-    let queue = &draft.queue;
-    let keys: [(&str, Option<&Range<usize>>); 8] = [
-        ("mac", draft.mac.as_ref().map(|at| &at.span)),
-        ("rings", draft.rings.as_ref().map(|at| &at.span)),
-        ("rxcsum", draft.rxcsum.as_ref().map(|at| &at.span)),
-        ("queue", queue.discipline.as_ref().map(|at| &at.span)),
-        ("queue_packets", queue.packets.as_ref().map(|at| &at.span)),
-        ("queue_bytes", queue.bytes.as_ref().map(|at| &at.span)),
-        ("queue_target_ms", queue.target_ms.as_ref().map(|at| &at.span)),
-        ("queue_interval_ms", queue.interval_ms.as_ref().map(|at| &at.span)),
-    ];
-    for (key, span) in keys {
-        if let Some(span) = span {
-            let message = format!("a VLAN has the {key} of the interface below");
-            report.add(span, message, "leave it out here, and set it there");
-        }
+    for (key, span) in super::device_keys(draft) {
+        let message = format!("a VLAN has the {key} of the interface below");
+        report.add(span, message, "leave it out here, and set it there");
     }
 }
