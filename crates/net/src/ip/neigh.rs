@@ -232,7 +232,7 @@ fn tell(cpu: &mut Cpu, to: CpuId, msg: Msg) {
 pub(crate) type LinkAddrs = [u8; LINK_ADDRS];
 /// Bytes of them.
 pub(crate) const LINK_ADDRS: usize = 12;
-/// Those of a tunnel, whose link has no addresses.
+/// Link addresses in the header of a tunnel's packets: its link has none.
 pub(crate) const NO_LINK_ADDRS: LinkAddrs = [0; LINK_ADDRS];
 
 fn link_addrs(dst: Mac, ifnet: &Ifnet) -> LinkAddrs {

@@ -125,7 +125,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Sets the notification flag of an application, and wakes its CPU.
+    /// Makes a notifier that sets the flag of an application and wakes its CPU.
     #[must_use]
     pub const fn new(flag: Flag, waker: Waker) -> Self {
         Self { flag, waker }
@@ -329,7 +329,7 @@ impl Inbox {
 }
 
 impl Remote {
-    /// Notifies the application of this flag, on this CPU ([`Netisr::open`]).
+    /// Returns a notifier of the application with this flag, on this CPU ([`Netisr::open`]).
     #[must_use]
     pub fn notifier(&self, flag: Flag) -> Notifier {
         Notifier::new(flag, self.waker.clone())
