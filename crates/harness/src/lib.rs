@@ -184,13 +184,14 @@ fn on_a_thread(name: &str, test: Test) -> Completion {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Runs a test in a process of its own: this binary once more.
+/// Runs a test in a process of its own: this binary once more. Its panic message is in the failure.
 fn in_a_process(name: &str) -> Result<Completion, Failed> {
     let mut command = Command::new(std::env::current_exe()?);
-    let output = command.env(ALONE, name).stderr(Stdio::inherit()).output()?;
+    let output = command.env(ALONE, name).stdin(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
     match said.lines().find_map(|line| line.strip_prefix(LACKS)) {
-        _ if !output.status.success() => Err(Failed::from(format!("{}\n{said}", output.status))),
+        _ if !output.status.success() => Err(Failed::from(format!("{}\n{said}{errors}", output.status))),
         Some(why) => Ok(Completion::ignored_with(why.to_owned())),
         None => Ok(Completion::Completed),
     }

@@ -2,8 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use dev::netlink::{Rtnetlink, Veth};
+use dev::netlink::{Link, LinkFlags, Rtnetlink, Veth};
 use dev::netns::Netns;
 use dev::sys::caps::{CapabilitySet, effective};
 use dev::sys::xsk::XskSocket;
@@ -16,6 +18,8 @@ use crate::stack::caller::echo;
 const VETH: [&str; 2] = ["pt-dev", "pt-peer"];
 /// A TAP, which is both.
 const TAP: &str = "pt-tap";
+/// The longest that the kernel takes to see the carrier of a veth.
+const CARRIER_MAX: Duration = Duration::from_secs(20);
 
 /// Whether there can be a network of our own. If not, the running test is skipped.
 fn is_root() -> bool {
@@ -44,6 +48,19 @@ fn is_heard_by_the_kernel(device: Interface, host: &str, netlink: &mut Rtnetlink
     assert!(heard == said);
     kernel.write_all(&said).unwrap();
     stack.stop().unwrap();
+}
+
+/// An interface that is up, once the kernel has seen its carrier: linkwatch sets `IFF_RUNNING` later.
+fn running(netlink: &mut Rtnetlink, name: &str) -> Link {
+    let started = Instant::now();
+    loop {
+        let link = netlink.link(name).unwrap();
+        if link.flags.contains(LinkFlags::RUNNING) {
+            return link;
+        }
+        assert!(started.elapsed() < CARRIER_MAX, "no carrier: {link:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn a_stack_on_a_tap_leaves_no_interface() {
@@ -75,11 +92,11 @@ fn a_stack_on_af_xdp_leaves_no_program_and_the_interface_as_it_was() {
         let mut netlink = Rtnetlink::open().unwrap();
         netlink.add_veth(&Veth::new(VETH[0], VETH[1])).unwrap();
         VETH.into_iter().for_each(|end| netlink.set_up(end, true).unwrap());
-        let before = netlink.link(VETH[0]).unwrap();
+        let before = running(&mut netlink, VETH[0]);
         assert_eq!(before.xdp, None);
         again_and_again(|_| {
             is_heard_by_the_kernel(Interface::af_xdp(VETH[0]), VETH[1], &mut netlink);
-            assert_eq!(netlink.link(VETH[0]).unwrap(), before);
+            assert_eq!(running(&mut netlink, VETH[0]), before);
         });
     };
     network.run(test).unwrap();
