@@ -1,7 +1,6 @@
 //! A cable between two hosts in memory: what one sends the other receives, as a device would have written it.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -22,6 +21,8 @@ pub enum Kind {
 
 /// Buffers of the longest super-packet that every kind takes.
 const BUFFERS_MAX: usize = 33;
+/// Frames on their way in one direction, at the most: a power of two.
+const FRAMES_MAX: usize = 1024;
 /// Buffers that an end of a wire has for what comes.
 const WIRE_BUFFERS: usize = 1024;
 
@@ -33,11 +34,12 @@ pub struct End {
     count: Arc<AtomicUsize>,
 }
 
-/// Frames on their way, and room for more.
-#[derive(Default)]
+/// Frames on their way, in a ring: what does not fit waits where it is sent, as before the ring of a device.
 struct Direction {
-    frames: VecDeque<Frame>,
-    spare: Vec<Frame>,
+    frames: Box<[Frame]>,
+    /// The first that has not been received, and those behind it.
+    first: usize,
+    len: usize,
 }
 
 /// A frame, and what goes with it where a device takes super-packets.
@@ -106,10 +108,40 @@ impl Traffic {
     }
 }
 
+impl Default for Direction {
+    fn default() -> Self {
+        Self { frames: (0..FRAMES_MAX).map(|_| Frame::default()).collect(), first: 0, len: 0 }
+    }
+}
+
+impl Direction {
+    /// The oldest frame.
+    fn front(&self) -> Option<&Frame> {
+        self.frames.get(self.first).filter(|_| self.len > 0)
+    }
+
+    fn pop(&mut self) {
+        self.len -= 1;
+        // What is empty begins anew, so that few frames are used by turns.
+        self.first = if self.len == 0 { 0 } else { (self.first + 1) % FRAMES_MAX };
+    }
+
+    fn push(&mut self, pkt: &Pkt) {
+        if let Some(frame) = self.frames.get_mut((self.first + self.len) % FRAMES_MAX) {
+            frame.take(pkt);
+            self.len += 1;
+        }
+    }
+}
+
 impl Frame {
     fn take(&mut self, pkt: &Pkt) {
         self.bytes.clear();
-        pkt.fragments().for_each(|part| self.bytes.extend_from_slice(part));
+        if pkt.is_chained() {
+            pkt.fragments().for_each(|part| self.bytes.extend_from_slice(part));
+        } else {
+            self.bytes.extend_from_slice(pkt.head());
+        }
         self.is_partial = pkt.flags.has(Flags::CSUM_PARTIAL);
         (self.csum, self.gso) = ((pkt.csum_start, pkt.csum_off), (pkt.gso, pkt.gso_size));
     }
@@ -121,22 +153,32 @@ impl Frame {
 
     /// Writes it into as many buffers as it takes; from the end, so that no chain is walked for each of them.
     fn put(&self, pool: &mut Pool) -> Option<Pkt> {
-        let mut whole: Option<Pkt> = None;
-        for part in self.bytes.chunks(DATA_LEN).rev() {
-            let mut pkt = pool.take()?;
-            write(&mut pkt, part);
-            if let Some(behind) = whole.take() {
-                pkt.chain(behind);
-            }
-            whole = Some(pkt);
-        }
-        let mut whole = whole?;
+        let mut whole =
+            if self.buffers() == 1 { filled(pool, &self.bytes) } else { chained(pool, &self.bytes) }?;
         if self.is_partial {
             whole.flags.set(Flags::CSUM_PARTIAL);
         }
         ((whole.csum_start, whole.csum_off), (whole.gso, whole.gso_size)) = (self.csum, self.gso);
         Some(whole)
     }
+}
+
+fn filled(pool: &mut Pool, bytes: &[u8]) -> Option<Pkt> {
+    let mut pkt = pool.take()?;
+    write(&mut pkt, bytes);
+    Some(pkt)
+}
+
+fn chained(pool: &mut Pool, bytes: &[u8]) -> Option<Pkt> {
+    let mut whole: Option<Pkt> = None;
+    for part in bytes.chunks(DATA_LEN).rev() {
+        let mut pkt = filled(pool, part)?;
+        if let Some(behind) = whole.take() {
+            pkt.chain(behind);
+        }
+        whole = Some(pkt);
+    }
+    whole
 }
 
 /// As a device writes a frame.
@@ -151,14 +193,14 @@ fn write(pkt: &mut Pkt, bytes: &[u8]) {
 impl Driver for End {
     fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
         let Ok(mut way) = self.from.lock() else { return 0 };
-        let Direction { frames, spare } = &mut *way;
         let before = into.len();
+        let most = max.min(into.room());
         // What finds no buffers waits, as in the ring of a device.
-        while into.len() - before < max
-            && let Some(frame) = frames.pop_front_if(|frame| frame.buffers() <= pool.free())
+        while into.len() - before < most
+            && let Some(frame) = way.front().filter(|frame| frame.buffers() <= pool.free())
             && let Some(pkt) = frame.put(pool)
         {
-            spare.push(frame);
+            way.pop();
             if let Err(pkt) = into.push(pkt) {
                 pool.give(pkt);
                 break;
@@ -169,13 +211,16 @@ impl Driver for End {
 
     fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
         let Ok(mut way) = self.to.lock() else { return };
-        self.count.fetch_add(from.len(), Ordering::Relaxed);
-        for pkt in from.iter() {
-            let mut frame = way.spare.pop().unwrap_or_default();
-            frame.take(pkt);
-            way.frames.push_back(frame);
+        let room = FRAMES_MAX - way.len;
+        self.count.fetch_add(from.len().min(room), Ordering::Relaxed);
+        if from.len() <= room {
+            from.iter().for_each(|pkt| way.push(pkt));
+            return pool.give_all(from);
         }
-        pool.give_all(from);
+        for pkt in from.drain_front(room) {
+            way.push(&pkt);
+            pool.give(pkt);
+        }
     }
 
     fn doorbell(&mut self, _pool: &mut Pool) {}

@@ -114,23 +114,25 @@ fn told(rate: &Rate) -> String {
     })
 }
 
-/// Says how many answers valgrind has counted the instructions of.
+/// Says how many connections valgrind has counted the instructions of: all that were begun meanwhile.
 fn count(who: &str, concurrent: usize, answers: usize) -> Result<String> {
-    let answered = match who {
+    let connections = match who {
         "mem" | "plain" => {
             let cable = if who == "mem" { Kind::Super } else { Kind::Plain };
             let mut pairs = Pairs::new(&wanted(concurrent, Behind::Close, cable, Family::Ip4))?;
             pairs.answer(concurrent)?;
-            count_these_answers(|| pairs.answer(answers))?
+            let before = pairs.begun();
+            count_these_answers(|| pairs.answer(answers))?;
+            pairs.begun() - before
         }
         "smoltcp" => {
             let mut other = Other::new(concurrent, Behind::Close)?;
             answer(&mut other, Duration::ZERO, concurrent)?;
-            count_these_answers(|| answer(&mut other, Duration::from_secs(1), answers))?
+            count_these_answers(|| answer(&mut other, Duration::from_secs(1), answers))? as u64
         }
         _ => bail!(Misused),
     };
-    Ok(answered.to_string())
+    Ok(connections.to_string())
 }
 
 /// The part that valgrind counts.

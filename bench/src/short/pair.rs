@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, anyhow, ensure};
 use net::app::{App, AppId};
+use net::count::Count;
 use net::drop::DropReason;
 use net::neigh;
 use net::netisr::Netisr;
@@ -144,6 +145,12 @@ impl Pairs {
             ensure!(silent < SILENT_MAX, "{answered} answers came, and no more");
         }
         Ok(answered)
+    }
+
+    /// Connections that the clients have begun since the start.
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        self.cpus.iter().map(|pair| pair.client.cpu.counters.get(Count::TcpConnects)).sum()
     }
 
     /// Frames that have gone over all cables since the start.
