@@ -337,7 +337,7 @@ impl Tcb {
     }
 
     fn take_ack(&mut self, segment: &Segment<'_>, is_duplicate: bool, now: Instant) {
-        let queued_end = self.queued_end();
+        let queued_end = self.queued_end;
         let had_bytes = self.sent.first();
         let heard = self.heard(segment, is_duplicate, now);
         let fin_arrived = self.is_ended && self.sent.first().is_after(queued_end);

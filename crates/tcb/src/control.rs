@@ -19,7 +19,10 @@ impl Tcb {
                 self.path_mss = self.path_mss.min(longest);
                 self.congestion.set_mss(self.mss());
             }
-            Change::Sign(_) => self.congestion.set_mss(self.mss()),
+            Change::Sign(_) => {
+                self.agreed = self.agreed.signed(self.settings.signs);
+                self.congestion.set_mss(self.mss());
+            }
             Change::Algorithm(algorithm) => self.congestion.set_algorithm(algorithm),
             Change::EstablishWithin(within) if self.timers.establish.is_some() => {
                 self.timers.establish = Some(self.began + within);

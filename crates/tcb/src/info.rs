@@ -189,7 +189,7 @@ impl Tcb {
             unacknowledged: sent.unacknowledged(),
             sacked: sent.sacked(),
             lost: sent.lost(),
-            unsent: self.queued_end().since(behind),
+            unsent: self.queued_end.since(behind),
             recovers: self.recovery.is_on(),
             by_timer: self.recovery.is_by_timer(),
             reduced_for_mark: self.is_reduced_for_a_mark(),

@@ -10,6 +10,7 @@
 mod advice;
 pub mod answer;
 mod arrive;
+mod begin;
 mod error;
 mod info;
 mod control;
@@ -49,10 +50,11 @@ use self::receive::Receive;
 use self::rtt::Rtt;
 use self::scoreboard::Sent;
 use self::seq::Seq;
-use self::settings::{Ecn, Settings};
+use self::settings::Settings;
 use base::time::Instant;
 
 pub use self::arrive::Reply;
+pub use self::begin::NewTcb;
 pub use self::error::PathError;
 pub use self::info::{HostCounts, Info, Tally};
 pub use self::open::Opened;
@@ -146,6 +148,8 @@ pub struct Tcb {
     small: Seq,
     /// Bytes from the first that is not acknowledged on.
     outgoing: Buffer,
+    /// Behind the last byte that the program has sent.
+    queued_end: Seq,
     /// Whether the program will send no more.
     is_ended: bool,
     /// Behind the last byte that the other end takes: `SND.UNA + SND.WND`, at the last update.
@@ -226,107 +230,11 @@ struct Marks {
 }
 
 impl Tcb {
-    /// Begins a connection with a SYN from sequence number `iss`; it goes out with the next [`Self::output`].
+    /// Returns its settings, which other connections may share.
     #[inline]
     #[must_use]
-    pub fn connect(
-        settings: impl Into<Arc<Settings>>,
-        ports: (u16, u16),
-        iss: u32,
-        clock: Stamps,
-        now: Instant,
-    ) -> Self {
-        let mut tcb = Self::new(settings.into(), ports, iss, clock, now);
-        tcb.goes(Event::Connects);
-        tcb.ecn.is_on = tcb.settings.ecn == Ecn::Active;
-        tcb.timers.begin(now, &tcb.settings);
-        tcb
-    }
-
-    /// Answers a SYN that a listener has taken.
-    #[inline]
-    #[must_use]
-    pub fn answer(
-        settings: impl Into<Arc<Settings>>,
-        ports: (u16, u16),
-        iss: u32,
-        clock: Stamps,
-        syn: &Segment<'_>,
-        now: Instant,
-    ) -> Self {
-        let mut tcb = Self::new(settings.into(), ports, iss, clock, now);
-        tcb.goes(Event::SynCame);
-        tcb.is_passive = true;
-        tcb.take_syn(syn, now);
-        tcb.timers.begin(now, &tcb.settings);
-        tcb
-    }
-
-    #[inline]
-    fn new(settings: Arc<Settings>, ports: (u16, u16), iss: u32, stamps: Stamps, now: Instant) -> Self {
-        let iss = Seq(iss);
-        let mss = u32::from(settings.mss);
-        Self {
-            state: State::Closed,
-            ended: None,
-            is_passive: false,
-            is_released: false,
-            says_farewell: false,
-            receive_buffer: settings.receive_buffer,
-            send_buffer: settings.send_buffer,
-            path_mss: settings.path_mss,
-            began: now,
-            ports,
-            agreed: Agreed::none(),
-            stamps,
-            iss,
-            sent: Sent::new(iss),
-            small: iss,
-            outgoing: Buffer::default(),
-            is_ended: false,
-            right_edge: iss + 1,
-            window_max: 0,
-            window_from: (Seq(0), iss),
-            is_stuck: false,
-            goes_on: false,
-            receive: Receive::new(Seq(0)),
-            promised: Seq(0),
-            acknowledged: Seq(0),
-            ack: Ack::None,
-            challenges: false,
-            budget: Budget::default(),
-            early: Box::default(),
-            duplicates: 0,
-            rtt: Rtt::new(settings.rto, settings.initial_rto),
-            vain: 0,
-            congestion: Congestion::new(
-                settings.algorithm,
-                mss,
-                initial_window(mss, settings.initial_segments, false),
-            ),
-            used: Used::default(),
-            spoke: now,
-            recovery: Recovery::default(),
-            probe: Probe::default(),
-            path: Path::of(&settings, now),
-            timers: Timers::default(),
-            keep: Keep::default(),
-            advice: Advice::default(),
-            ecn: Marks::default(),
-            tally: Tally::default(),
-            clock: Clock::default(),
-            open: FastOpen::default(),
-            tune: Tune::default(),
-            urgent: Urgent::default(),
-            doubt: None,
-            settings,
-        }
-    }
-
-    /// Returns its settings, for another connection.
-    #[inline]
-    pub fn into_settings(self) -> Arc<Settings> {
-        self.settings
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
     }
 
     /// Where it is in its life.
@@ -393,6 +301,7 @@ impl Tcb {
     pub fn send(&mut self, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(self.writable());
         self.outgoing.push(&bytes[..taken]);
+        self.queued_end += u32::try_from(taken).unwrap_or(u32::MAX);
         taken
     }
 
@@ -485,6 +394,7 @@ impl Tcb {
         self.goes(event);
         self.ended = self.ended.or(why);
         self.outgoing = Buffer::default();
+        self.queued_end = self.sent.behind();
         self.timers = Timers::default();
         self.ack = Ack::None;
         self.challenges = false;
@@ -507,19 +417,7 @@ impl Tcb {
 
     /// Where our stream ends, if the program has ended it.
     fn fin(&self) -> Option<Seq> {
-        self.is_ended.then(|| self.queued_end())
-    }
-
-    /// Behind the last byte that the program has sent.
-    fn queued_end(&self) -> Seq {
-        let front = self.first_byte();
-        // A FIN that was acknowledged stands between the last byte and what is acknowledged.
-        let fin = u32::from(self.is_fin_acknowledged());
-        front - fin + u32::try_from(self.outgoing.len()).unwrap_or(u32::MAX)
-    }
-
-    fn is_fin_acknowledged(&self) -> bool {
-        matches!(self.state, State::FinWait2 | State::TimeWait)
+        self.is_ended.then_some(self.queued_end)
     }
 
     /// Bytes of a segment of ours, at the most.

@@ -24,6 +24,10 @@ pub(super) struct Agreed {
     pub(super) timestamps: bool,
     /// Selective acknowledgments are understood.
     pub(super) sack: bool,
+    /// They are made use of: [`Tcb::sacks`].
+    has_blocks: bool,
+    /// Bytes of options in each segment with data: [`Tcb::overhead`].
+    overhead: u8,
 }
 
 /// A segment length that each path and host takes, if the other end says none (RFC 9293 §3.7.1).
@@ -35,16 +39,36 @@ const SHIFT_MAX: u8 = 14;
 /// SYNs that offer something, if those behind them do not.
 const OFFERS_MAX: u8 = 3;
 /// Bytes of timestamps in each header, padding included.
-const STAMPS_LEN: u32 = 12;
+const STAMPS_LEN: u8 = 12;
 /// Bytes of a signature, padding included.
-const SIGNED_LEN: u32 = 20;
+const SIGNED_LEN: u8 = 20;
 /// After so long a silence a timestamp says nothing of what is old: the clock of the other end may have run round
 /// (RFC 7323 §5.5).
 const OUTDATED: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
 impl Agreed {
-    pub(super) const fn none() -> Self {
-        Self { mss: MSS_DEFAULT, shift: (0, 0), is_scaled: false, timestamps: false, sack: false }
+    /// Returns what holds before the other end's SYN has come.
+    #[inline]
+    pub(super) fn none(settings: &Settings) -> Self {
+        let none = Self {
+            mss: MSS_DEFAULT,
+            shift: (0, 0),
+            is_scaled: false,
+            timestamps: false,
+            sack: false,
+            has_blocks: false,
+            overhead: 0,
+        };
+        none.signed(settings.signs)
+    }
+
+    /// Segments are signed, or not.
+    #[inline]
+    pub(super) fn signed(self, signs: bool) -> Self {
+        let stamps = if self.timestamps { STAMPS_LEN } else { 0 };
+        let overhead = stamps + if signs { SIGNED_LEN } else { 0 };
+        // Signatures and timestamps together leave no room for a block, and a sender without them must count duplicates.
+        Self { overhead, has_blocks: self.sack && blocks_beside(overhead.into()) > 0, ..self }
     }
 
     /// Returns what both ends have options for: those of the other end's SYN, and what `settings` take up.
@@ -56,13 +80,16 @@ impl Agreed {
         //# value larger than 14, the TCP SHOULD log the error but MUST use 14
         //# instead of the specified value.
         let theirs = options.window_scale.unwrap_or(0).min(SHIFT_MAX);
-        Self {
+        let agreed = Self {
             mss: options.mss.unwrap_or(MSS_DEFAULT).max(MSS_LEAST),
             is_scaled,
             shift: if is_scaled { (shift_of(settings), theirs) } else { (0, 0) },
             timestamps: takes && settings.extensions.stamps() && options.timestamps.is_some(),
             sack: takes && settings.sack && options.sack_permitted,
-        }
+            has_blocks: false,
+            overhead: 0,
+        };
+        agreed.signed(settings.signs)
     }
 }
 
@@ -152,18 +179,14 @@ impl Tcb {
         self.settings.signs
     }
 
-    /// Whether selective acknowledgments are made use of: signatures and timestamps together leave no room for a block, and
-    /// a sender without them must count duplicates.
+    /// Whether selective acknowledgments are made use of: both ends understand them, and there is room for a block.
     pub(super) fn sacks(&self) -> bool {
-        let has_room = !(self.agreed.timestamps && self.settings.signs);
-        debug_assert_eq!(has_room, self.blocks() > 0, "what leaves room for a block");
-        self.agreed.sack && has_room
+        self.agreed.has_blocks
     }
 
     /// Bytes of options in each segment with data.
     pub(super) fn overhead(&self) -> u32 {
-        let stamps = if self.agreed.timestamps { STAMPS_LEN } else { 0 };
-        stamps + if self.settings.signs { SIGNED_LEN } else { 0 }
+        self.agreed.overhead.into()
     }
 
     /// Blocks of SACK that a header has room for beside those.
@@ -173,7 +196,7 @@ impl Tcb {
 
     /// Returns the number of blocks beside another option.
     pub(super) fn blocks_beside(&self, other: u32) -> usize {
-        OPTIONS_MAX.saturating_sub((self.overhead() + SACK_LEN + other) as usize) / SACK_BLOCK_LEN as usize
+        blocks_beside(self.overhead() + other)
     }
 
     /// Takes what the other end's SYN says, which is the first segment of it that counts.
@@ -232,6 +255,11 @@ impl Tcb {
             self.stamps.recent = Some((value, now));
         }
     }
+}
+
+/// Returns the number of SACK blocks that a header has room for beside `other` bytes of options.
+const fn blocks_beside(other: u32) -> usize {
+    OPTIONS_MAX.saturating_sub((SACK_LEN + other) as usize) / SACK_BLOCK_LEN as usize
 }
 
 /// By how much a window must be shifted so that the largest buffer can be said.

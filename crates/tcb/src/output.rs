@@ -75,8 +75,8 @@ impl Tcb {
     //# transmission if the TCP has not sent data in an interval exceeding
     //# the retransmission timeout.
     fn begin_again(&mut self, now: Instant) {
-        let is_silent = self.sent.unacknowledged() == 0 && now.since(self.spoke) > self.rtt.rto();
-        if is_silent && self.has_unsent() {
+        let begins = self.sent.unacknowledged() == 0 && self.has_unsent();
+        if begins && now.since(self.spoke) > self.rtt.rto() {
             let restart = initial_window(self.mss(), self.settings.initial_segments, false);
             self.congestion.was_idle(restart);
         }
@@ -89,13 +89,13 @@ impl Tcb {
 
     /// Whether the program does not want what waits to be sent yet.
     pub(super) fn waits_for_more(&self) -> bool {
-        let (start, bytes) = (self.sent.behind(), self.queued_end().since(self.sent.behind()));
+        let (start, bytes) = (self.sent.behind(), self.queued_end.since(self.sent.behind()));
         self.settings.cork && !self.is_ended && bytes < self.mss() && self.right_edge.since(start) >= bytes
     }
 
     /// Behind all that there is to send, the FIN included.
     fn all_end(&self) -> Seq {
-        self.queued_end() + u32::from(self.fin().is_some())
+        self.queued_end + u32::from(self.fin().is_some())
     }
 
     /// Our SYN, if it was not sent or was lost.
@@ -166,7 +166,7 @@ impl Tcb {
         let is_stuck = core::mem::take(&mut self.is_stuck);
         let window = self.right_edge.since(start).max(u32::from(is_stuck));
         let congestion = self.congestion_window().saturating_sub(self.pipe());
-        let bytes = self.queued_end().since(start);
+        let bytes = self.queued_end.since(start);
         let most = if self.urgent.is_behind(start) { self.room() } else { self.batch() };
         let sendable = bytes.min(window).min(congestion).min(most);
         // What is left over of whole segments is asked about by itself.
@@ -175,7 +175,7 @@ impl Tcb {
         let end = start + sendable;
         // A FIN takes no room in the window that anybody would miss, and goes with the last byte.
         let may_end = self.state >= State::Established && self.fin().is_some();
-        let with_fin = u32::from(end == self.queued_end() && may_end);
+        let with_fin = u32::from(end == self.queued_end && may_end);
         // Data of our SYN that was not taken was not delayed the first time.
         let is_forced = sendable > 0 && (self.open.has_sent(start) || is_stuck);
         (is_forced || self.is_worth_it(sendable, bytes, with_fin > 0)).then_some((start, end + with_fin))
@@ -222,7 +222,7 @@ impl Tcb {
         let is_again = start.is_before(self.sent.behind());
         let with_fin = self.fin().is_some_and(|fin| end.is_after(fin));
         let data_end = end - u32::from(with_fin);
-        let is_all = data_end == self.queued_end();
+        let is_all = data_end == self.queued_end;
         let mut flags = Flags::ACK;
         if with_fin {
             flags = flags | Flags::FIN;

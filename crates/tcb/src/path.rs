@@ -214,7 +214,7 @@ impl Tcb {
         let is_bare = self.room() == mss;
         let room = self.congestion.window().saturating_sub(self.sent.pipe());
         let has_room = self.congestion.window() >= WINDOW * mss && room >= len;
-        let has_bytes = self.queued_end().since(start) >= wanted && self.right_edge.since(start) >= wanted;
+        let has_bytes = self.queued_end.since(start) >= wanted && self.right_edge.since(start) >= wanted;
         (is_quiet && is_bare && has_room && has_bytes && !self.urgent.is_behind(start)).then_some(len)
     }
 

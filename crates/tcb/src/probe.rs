@@ -102,7 +102,7 @@ impl Tcb {
     /// A segment that was never sent, if there is one that the other end takes.
     fn new_for_probe(&self) -> Option<(Seq, Seq)> {
         let start = self.sent.behind();
-        let bytes = self.queued_end().since(start).min(self.right_edge.since(start)).min(self.room());
+        let bytes = self.queued_end.since(start).min(self.right_edge.since(start)).min(self.room());
         (bytes > 0 && !self.waits_for_more()).then_some((start, start + bytes))
     }
 

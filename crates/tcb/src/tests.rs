@@ -25,7 +25,7 @@ use proptest::prelude::*;
 use wire::tcp::Options;
 
 use super::*;
-use crate::settings::Extensions;
+use crate::settings::{Ecn, Extensions};
 use base::secret::Secret;
 
 const MS: Duration = Duration::from_millis(1);

@@ -172,7 +172,7 @@ impl Tcb {
         self.sent.unacknowledged() == 1
             && self.state >= State::Established
             && !self.right_edge.is_after(first)
-            && first.is_before(self.queued_end())
+            && first.is_before(self.queued_end)
     }
 
     /// A connection that the program has closed does not wait for ever for the other end to close it too.

@@ -69,6 +69,16 @@ impl Clock {
     }
 }
 
+impl Clock {
+    /// What is waited for changes.
+    fn turns_to(&mut self, waits: Waits, now: Instant) {
+        if let Some(sum) = self.waits.place().and_then(|place| self.spent.get_mut(place)) {
+            *sum += now.ns().saturating_sub(self.since.ns());
+        }
+        (self.waits, self.since) = (waits, now);
+    }
+}
+
 impl Tcb {
     /// Returns the times at `now`.
     #[must_use]
@@ -88,9 +98,7 @@ impl Tcb {
     pub(super) fn note_what_it_waits_for(&mut self, now: Instant) {
         let waits = self.waits_for();
         if waits != self.clock.waits {
-            let spent = self.clock.spent(now);
-            let ns = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-            (self.clock.spent, self.clock.waits, self.clock.since) = (spent.map(ns), waits, now);
+            self.clock.turns_to(waits, now);
         }
     }
 
@@ -99,7 +107,7 @@ impl Tcb {
             return Waits::Idle;
         }
         let behind = self.sent.behind();
-        let unsent = self.queued_end().since(behind);
+        let unsent = self.queued_end.since(behind);
         if unsent == 0 {
             let is_full = self.outgoing.len() >= self.send_buffer as usize;
             return if is_full { Waits::Room } else { Waits::Path };

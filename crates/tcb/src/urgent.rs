@@ -57,7 +57,7 @@ impl Tcb {
     pub fn send_urgent(&mut self, bytes: &[u8]) -> usize {
         let taken = self.send(bytes);
         if taken > 0 {
-            self.urgent.ours = Some(self.queued_end());
+            self.urgent.ours = Some(self.queued_end);
             self.urgent.is_untold = true;
         }
         taken

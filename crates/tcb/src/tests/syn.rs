@@ -8,7 +8,7 @@ use wire::tcp::Options;
 use super::super::*;
 use super::lone::Lone;
 use crate::rtt::Bounds;
-use crate::settings::{Extensions, Uto};
+use crate::settings::{Ecn, Extensions, Uto};
 
 /// Returns the headers of unanswered SYNs, each with the milliseconds since the first.
 fn syns(settings: Settings) -> Vec<(u128, Header)> {

@@ -13,7 +13,7 @@ use super::listen::{Listen, Listener, ListenerId, is_address};
 use super::pcbs::{Found, Id, Owner};
 use super::settings::{Along, Settings};
 use super::tcb::rings::Rings;
-use super::tcb::{Ended, Out, Stamps, State, Tcb};
+use super::tcb::{Ended, NewTcb, Out, Stamps, State, Tcb};
 use super::watch;
 use crate::base::count::Count;
 use crate::host::pcb::{self, FourTuple, Wanted};
@@ -181,12 +181,14 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     let (iss, clock) = cookie::beginnings(&cpu.secret, &ends, now);
     let ports = (ends.local_port, ends.remote_port);
     let is_fast = settings.fast_open && !settings.signs;
-    let mut tcb = Tcb::connect(settings, ports, iss, Stamps::from(clock), now);
     let pcbs = pcbs(cpu);
+    let new = NewTcb { settings, ports, iss, stamps: Stamps::from(clock), now };
+    let mut conn = pcbs.begin((ends, connect.tx_params), new);
+    conn.tcb.connects();
     if let Some((cookie, most)) = pcbs.paths.cookie(ends.remote, now).filter(|_| is_fast) {
-        tcb.open_fast(cookie, most);
+        conn.tcb.open_fast(cookie, most);
     }
-    let id = pcbs.add(ends, connect.tx_params, tcb, Owner::Program).ok_or(Error::TooMany)?;
+    let id = pcbs.add(conn, Owner::Program).ok_or(Error::TooMany)?;
     cpu.count(Count::TcpConnects);
     Ok(id)
 }

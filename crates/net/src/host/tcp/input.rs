@@ -8,7 +8,7 @@ use wire::tcp::{Flags, HEADER_LEN, Header};
 
 use super::build::IpTxParams;
 use super::listen::ListenerId;
-use super::pcbs::{Found, Owner, Pcbs, Settled};
+use super::pcbs::{Conn, Found, Owner, Pcbs, Settled};
 use super::seq::Seq;
 use super::settings::Settings;
 use super::syncache::SynEntry;
@@ -146,14 +146,6 @@ fn to_connection(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Reply {
     answer
 }
 
-/// Takes a packet in without allocating, if recycled buffers exist.
-fn lend(cpu: &mut Cpu, tcb: &mut Tcb, pkt: &Pkt) {
-    let incoming = pkt.len().saturating_sub(payload_at(pkt));
-    if let Some(pcbs) = cpu.tcp.as_mut().filter(|_| incoming > 0) {
-        tcb.borrow_to_receive(incoming, &mut pcbs.rings);
-    }
-}
-
 /// Asks the other end whether it meant what it sent, if that is the answer, and counts those that are not sent.
 fn challenge(cpu: &mut Cpu, tcb: &mut Tcb, answer: Reply) {
     match answer {
@@ -166,36 +158,54 @@ fn challenge(cpu: &mut Cpu, tcb: &mut Tcb, answer: Reply) {
 fn to_half(cpu: &mut Cpu, at: u32, pkt: &Pkt, header: &Header) -> Reply {
     let now = cpu.now;
     let Some(pcbs) = &mut cpu.tcp else { return Reply::Nothing };
+    let Some(mut conn) = pcbs.revive(at) else { return Reply::Nothing };
     let Some(half) = pcbs.half_mut(at) else { return Reply::Nothing };
-    let Some(settings) = half.wake() else { return Reply::Nothing };
     let (ends, tx_params) = (half.ends, half.tx_params);
-    let mut tcb = half.revive(settings);
     let Some(listener) = pcbs.listeners.find(&ends) else {
+        pcbs.discard(conn);
         pcbs.remove_half(at);
         return Reply::Reset;
     };
     let (id, is_full) = (listener.id, listener.is_full());
-    lend(cpu, &mut tcb, pkt);
+    let tcb = &mut conn.tcb;
+    let incoming = pkt.len().saturating_sub(payload_at(pkt));
+    if incoming > 0 {
+        tcb.borrow_to_receive(incoming, &mut pcbs.rings);
+    }
     let mut answer = Reply::Nothing;
     segments(pkt, header, |segment| match tcb.arrive(segment, now) {
         Reply::Nothing => {}
         other => answer = other,
     });
-    challenge(cpu, &mut tcb, answer);
+    challenge(cpu, tcb, answer);
     match tcb.state() {
         State::Closed => {
+            discard(cpu, conn);
             remove_half(cpu, at);
             return answer;
         }
-        State::SynReceived => send_now(cpu, (&ends, tx_params), pkt.note(), &mut tcb),
+        State::SynReceived => send_now(cpu, (&ends, tx_params), pkt.note(), tcb),
         // The other end takes its acknowledgment for lost, and comes again.
         _ if is_full => cpu.count(Count::TcpQueueFull),
-        _ => return establish(cpu, (ends, tx_params), tcb, id, pkt.note(), Some(at)),
+        _ => return establish(cpu, conn, id, pkt.note(), Some(at)),
     }
-    if let Some(half) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.half_mut(at)) {
-        half.rest(tcb);
-    }
+    rest(cpu, at, conn);
     answer
+}
+
+fn discard(cpu: &mut Cpu, conn: Box<Conn>) {
+    if let Some(pcbs) = &mut cpu.tcp {
+        pcbs.discard(conn);
+    }
+}
+
+/// A half-open connection rests until something comes, or is due.
+fn rest(cpu: &mut Cpu, at: u32, conn: Box<Conn>) {
+    let Some(pcbs) = &mut cpu.tcp else { return };
+    if let Some(half) = pcbs.half_mut(at) {
+        half.rest(&conn.tcb);
+    }
+    pcbs.discard(conn);
 }
 
 fn remove_half(cpu: &mut Cpu, at: u32) {
@@ -216,8 +226,7 @@ fn send_now(cpu: &mut Cpu, (ends, tx_params): (&FourTuple, IpTxParams), note: Op
 //# sent in response to any incoming segment except another reset.
 fn establish(
     cpu: &mut Cpu,
-    (ends, tx_params): (FourTuple, IpTxParams),
-    tcb: Tcb,
+    conn: Box<Conn>,
     listener: ListenerId,
     note: Option<Note>,
     was: Option<u32>,
@@ -225,8 +234,8 @@ fn establish(
     let Some(pcbs) = &mut cpu.tcp else { return Reply::Reset };
     let owner = Owner::Listener(listener);
     let added = match was {
-        Some(at) => pcbs.promote(at, (ends, tx_params), tcb, owner),
-        None => pcbs.add(ends, tx_params, tcb, owner),
+        Some(at) => pcbs.promote(at, conn, owner),
+        None => pcbs.add(conn, owner),
     };
     let Some(id) = added else {
         cpu.count(Count::TcpTooMany);
@@ -336,10 +345,12 @@ fn answer_syn(cpu: &mut Cpu, half: &mut SynEntry, settings: Arc<Settings>, note:
         half.rest_at_once(settings);
         return deadline;
     }
-    let mut tcb = half.begin(settings);
-    send_now(cpu, (&ends, tx_params), note, &mut tcb);
-    let deadline = tcb.deadline();
-    half.rest(tcb);
+    let mut conn = pcbs(cpu).begin((ends, tx_params), half.parameters(settings));
+    half.begin(&mut conn.tcb);
+    send_now(cpu, (&ends, tx_params), note, &mut conn.tcb);
+    let deadline = conn.tcb.deadline();
+    half.rest(&conn.tcb);
+    discard(cpu, conn);
     deadline
 }
 
@@ -353,8 +364,8 @@ fn open_fast(
     pkt: &Pkt,
     header: &Header,
 ) -> bool {
-    let Some(pcbs) = &mut cpu.tcp else { return false };
-    let Some(listener) = pcbs.listeners.get(id) else { return false };
+    let Some(tcp) = &mut cpu.tcp else { return false };
+    let Some(listener) = tcp.listeners.get(id) else { return false };
     let may_open = listener.may_open(cpu.now);
     let wanted = header.options.fast_open.filter(|_| !settings.signs);
     let Some(shown) = wanted else { return false };
@@ -365,15 +376,17 @@ fn open_fast(
         cpu.count(if is_good { Count::TcpOpensLimited } else { Count::TcpOpenCookies });
         return false;
     }
-    let mut tcb = half.begin(Arc::clone(settings));
-    segments(pkt, header, |segment| tcb.take_early(segment.payload));
-    wait_opened(cpu, half, tcb, id).is_some()
+    let addressed = (half.ends, half.tx_params);
+    let mut conn = pcbs(cpu).begin(addressed, half.parameters(Arc::clone(settings)));
+    half.begin(&mut conn.tcb);
+    segments(pkt, header, |segment| conn.tcb.take_early(segment.payload));
+    wait_opened(cpu, conn, id).is_some()
 }
 
 /// A connection waits to be accepted though it does not stand yet.
-fn wait_opened(cpu: &mut Cpu, half: &SynEntry, tcb: Tcb, id: ListenerId) -> Option<()> {
+fn wait_opened(cpu: &mut Cpu, conn: Box<Conn>, id: ListenerId) -> Option<()> {
     let pcbs = cpu.tcp.as_mut()?;
-    let conn = pcbs.add(half.ends, half.tx_params, tcb, Owner::Listener(id))?;
+    let conn = pcbs.add(conn, Owner::Listener(id))?;
     pcbs.get_mut(conn)?.opened_at = Some(id);
     pcbs.wait_at(id, conn);
     pcbs.listeners.get_mut(id)?.opened += 1;
@@ -384,9 +397,9 @@ fn wait_opened(cpu: &mut Cpu, half: &SynEntry, tcb: Tcb, id: ListenerId) -> Opti
 /// An acknowledgment of nothing we know of: perhaps of a cookie.
 fn to_cookie(cpu: &mut Cpu, ends: FourTuple, pkt: &Pkt, header: &Header) -> Reply {
     let now = cpu.now;
-    let Some(pcbs) = cpu.tcp.as_mut().filter(|pcbs| now < pcbs.cookies_until) else { return Reply::Reset };
+    let Some(tcp) = cpu.tcp.as_mut().filter(|tcp| now < tcp.cookies_until) else { return Reply::Reset };
     let Some(syn) = cookie::open(&cpu.secret, &ends, header, now) else { return Reply::Reset };
-    let Some(listener) = pcbs.listeners.find(&ends) else { return Reply::Reset };
+    let Some(listener) = tcp.listeners.find(&ends) else { return Reply::Reset };
     let (id, tx_params, is_full) = (listener.id, listener.listen.tx_params, listener.is_full());
     if is_full {
         cpu.count(Count::TcpQueueFull);
@@ -395,12 +408,13 @@ fn to_cookie(cpu: &mut Cpu, ends: FourTuple, pkt: &Pkt, header: &Header) -> Repl
     let (_, clock) = cookie::beginnings(&cpu.secret, &ends, now);
     let half = SynEntry::new(ends, tx_params, &syn, header.ack.wrapping_sub(1), clock, now);
     let Some(settings) = super::calls::along_of(cpu, &ends, id) else { return Reply::Reset };
-    let mut tcb = half.revive(settings);
+    let mut conn = pcbs(cpu).begin((ends, tx_params), half.parameters(settings));
+    half.revive(&mut conn.tcb);
     segments(pkt, header, |segment| {
-        let _ = tcb.arrive(segment, now);
+        let _ = conn.tcb.arrive(segment, now);
     });
     cpu.count(Count::TcpCookiesTaken);
-    establish(cpu, (ends, tx_params), tcb, id, pkt.note(), None)
+    establish(cpu, conn, id, pkt.note(), None)
 }
 
 /// Does what is due of connections, a bounded amount of it, and answers how much.
@@ -429,33 +443,24 @@ fn expire_half(cpu: &mut Cpu, at: u32) {
     let now = cpu.now;
     let Some(pcbs) = &mut cpu.tcp else { return };
     let Some(half) = pcbs.half_mut(at) else { return };
-    let (ends, tx_params, settings) = (half.ends, half.tx_params, half.wake());
-    let Some(settings) = settings.filter(|_| pcbs.listeners.find(&ends).is_some()) else {
+    let (ends, tx_params) = (half.ends, half.tx_params);
+    let has_listener = pcbs.listeners.find(&ends).is_some();
+    let Some(mut conn) = has_listener.then(|| pcbs.revive(at)).flatten() else {
         return pcbs.remove_half(at);
     };
-    let Some(half) = pcbs.half_mut(at) else { return };
-    let mut tcb = half.revive(settings);
-    if tcb.deadline() > now {
-        return rest(cpu, at, tcb);
-    }
-    tcb.expire(now);
-    let is_again = pcbs.half_mut(at).is_some_and(|half| half.answered_again().is_some());
-    if tcb.state() == State::Closed || !is_again {
-        cpu.count(Count::TcpHalvesTimedOut);
-        return remove_half(cpu, at);
-    }
-    send_now(cpu, (&ends, tx_params), None, &mut tcb);
-    rest(cpu, at, tcb);
-}
-
-/// A half-open connection rests until something comes, or its deadline.
-fn rest(cpu: &mut Cpu, at: u32, tcb: Tcb) {
-    let now = cpu.now;
-    if let Some(pcbs) = &mut cpu.tcp {
-        let deadline = tcb.deadline();
-        if let Some(half) = pcbs.half_mut(at) {
-            half.rest(tcb);
+    if conn.tcb.deadline() <= now {
+        conn.tcb.expire(now);
+        let is_again = pcbs.half_mut(at).is_some_and(|half| half.answered_again().is_some());
+        if conn.tcb.state() == State::Closed || !is_again {
+            pcbs.discard(conn);
+            pcbs.remove_half(at);
+            return cpu.count(Count::TcpHalvesTimedOut);
         }
+        send_now(cpu, (&ends, tx_params), None, &mut conn.tcb);
+    }
+    let deadline = conn.tcb.deadline();
+    rest(cpu, at, conn);
+    if let Some(pcbs) = &mut cpu.tcp {
         pcbs.postpone(Found::Half(at), deadline, now);
     }
 }

@@ -42,7 +42,7 @@ pub const HALVES_MAX: usize = 15_360;
 pub const WAITS_MAX: usize = 1 << 18;
 
 /// Names a connection on its CPU, also when another one has its place later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Id {
     at: u32,
     serial: u32,
@@ -406,6 +406,17 @@ impl Pcbs {
 
     pub(super) fn half_mut(&mut self, at: u32) -> Option<&mut SynEntry> {
         self.tables.halves.get_mut(at)
+    }
+
+    /// Makes the connection of a half-open one again, which rests no more: [`SynEntry::rest`] or [`Self::promote`] follows.
+    #[inline]
+    pub(super) fn revive(&mut self, at: u32) -> Option<Box<Conn>> {
+        let half = self.tables.halves.get_mut(at)?;
+        let new = half.wake().map(|settings| half.parameters(settings))?;
+        let addressed = (half.ends, half.tx_params);
+        let mut conn = self.begin(addressed, new);
+        self.tables.halves.get(at)?.revive(&mut conn.tcb);
+        Some(conn)
     }
 
     pub(super) fn remove_half(&mut self, at: u32) {

@@ -12,7 +12,7 @@ use super::build::IpTxParams;
 use super::settings::Settings;
 use super::tcb::answer::usual_answer;
 use super::tcb::budget::Budget;
-use super::tcb::{Segment, Stamps, Tcb};
+use super::tcb::{NewTcb, Segment, Stamps, Tcb};
 use crate::base::collections::timer_wheel::{HasDeadline, WheelEntry};
 use crate::base::time::Instant;
 use crate::host::pcb::FourTuple;
@@ -99,9 +99,10 @@ impl SynEntry {
         self.settings.take()
     }
 
-    /// The connection, as it was when the SYN had been answered for the last time.
-    pub(super) fn revive(&self, settings: Arc<Settings>) -> Tcb {
-        let mut tcb = self.begin(settings);
+    /// Makes the connection again of a new one with [`Self::parameters`], as it was when the SYN had been answered for the last
+    /// time.
+    pub(super) fn revive(&self, tcb: &mut Tcb) {
+        self.begin(tcb);
         let mut now = self.at;
         tcb.has_answered(now);
         for _ in 1..self.answers {
@@ -110,13 +111,12 @@ impl SynEntry {
             tcb.output(now, &mut |_| ());
         }
         tcb.budget = self.budget;
-        tcb
     }
 
     /// The connection rests until something comes, or is due.
-    pub(super) fn rest(&mut self, tcb: Tcb) {
+    pub(super) fn rest(&mut self, tcb: &Tcb) {
         self.budget = tcb.budget;
-        self.settings = Some(tcb.into_settings());
+        self.settings = Some(Arc::clone(tcb.settings()));
     }
 
     /// The answer to the SYN when it has come, and when it is due again; `None` if a connection has to be made to answer.
@@ -133,15 +133,18 @@ impl SynEntry {
         self.settings = Some(settings);
     }
 
-    /// The connection, its SYN not answered yet.
-    pub(super) fn begin(&self, settings: Arc<Settings>) -> Tcb {
+    /// Returns the parameters of the connection.
+    pub(super) fn parameters(&self, settings: Arc<Settings>) -> NewTcb {
         let ports = (self.ends.local_port, self.ends.remote_port);
-        let segment = Segment { header: &self.syn, payload: &[], is_marked: false };
-        let mut tcb = Tcb::answer(settings, ports, self.iss, Stamps::from(self.clock), &segment, self.at);
+        NewTcb { settings, ports, iss: self.iss, stamps: Stamps::from(self.clock), now: self.at }
+    }
+
+    /// Makes the connection of a new one with [`Self::parameters`]; its SYN is not answered yet.
+    pub(super) fn begin(&self, tcb: &mut Tcb) {
+        tcb.answers(&Segment { header: &self.syn, payload: &[], is_marked: false });
         if let Some(cookie) = self.cookie {
             tcb.give_cookie(cookie);
         }
-        tcb
     }
 
     /// The SYN is answered once more; `None` if that was often enough.

@@ -5,7 +5,7 @@ use crate::base::time::Instant;
 use crate::host::pcb::FourTuple;
 use crate::host::tcp::build::IpTxParams;
 use crate::host::tcp::listen::ListenerId;
-use crate::host::tcp::tcb::{Ended, State, Tcb};
+use crate::host::tcp::tcb::{Ended, NewTcb, State, Tcb};
 use crate::host::tcp::time_wait::TimeWait;
 use crate::host::tcp::watch;
 
@@ -13,77 +13,73 @@ use crate::host::tcp::watch;
 const SPARE_MAX: usize = 1024;
 const SPARE_AT_REST: usize = 32;
 
+/// Both ends, and IP header fields of what is sent between them.
+type Addressed = (FourTuple, IpTxParams);
+
 impl Conn {
-    #[inline(always)]
-    fn new(id: Id, ends: FourTuple, tx_params: IpTxParams, tcb: Tcb, owner: Owner) -> Self {
+    /// Makes one that is in no place yet.
+    fn new((ends, tx_params): Addressed, tcb: Tcb) -> Self {
         Self {
-            id,
+            id: Id::default(),
             ends,
             tx_params,
             note: None,
             tcb,
-            owner,
+            owner: Owner::Nobody,
             watch: None,
             opened_at: None,
-            is_listed: true,
-            is_touched: true,
+            is_listed: false,
+            is_touched: false,
             ended: 0,
         }
     }
 
-    /// Becomes a new one. Each part is put where it is to be: as a whole it would pass over the stack once more. All are named
-    /// here, so that none of the one before stays.
-    #[inline(always)]
-    fn renew(&mut self, id: Id, ends: FourTuple, tx_params: IpTxParams, tcb: Tcb, owner: Owner) {
-        let Self {
-            id: own_id,
-            ends: own_ends,
-            tx_params: own_tx_params,
-            note,
-            tcb: own_tcb,
-            owner: own_owner,
-            watch,
-            opened_at,
-            is_listed,
-            is_touched,
-            ended,
-        } = self;
-        (*own_id, *own_ends, *own_tx_params, *own_owner) = (id, ends, tx_params, owner);
+    /// Becomes a new one. All parts are named here, so that none of the one before stays.
+    #[inline]
+    fn renew(&mut self, (own_ends, own_tx_params): Addressed, new: NewTcb) {
+        let Self { id, ends, tx_params, note, tcb, owner, watch, opened_at, is_listed, is_touched, ended } =
+            self;
+        (*id, *ends, *tx_params, *owner) = (Id::default(), own_ends, own_tx_params, Owner::Nobody);
         (*note, *watch, *opened_at) = (None, None, None);
-        (*is_listed, *is_touched, *ended) = (true, true, 0);
-        *own_tcb = tcb;
+        (*is_listed, *is_touched, *ended) = (false, false, 0);
+        tcb.renew(new);
     }
 }
 
 impl Pcbs {
+    /// Makes a connection that is in no place yet, in the memory of one that has ended if there is any. [`Self::add`],
+    /// [`Self::promote`] or [`Self::discard`] follows.
+    #[inline]
+    pub(in crate::host::tcp) fn begin(&mut self, addressed: Addressed, new: NewTcb) -> Box<Conn> {
+        match self.spare.pop() {
+            Some(mut spare) => {
+                spare.renew(addressed, new);
+                spare
+            }
+            None => Box::new(Conn::new(addressed, Tcb::new(new))),
+        }
+    }
+
+    /// A connection that is in no place was not wanted.
+    pub(in crate::host::tcp) fn discard(&mut self, mut conn: Box<Conn>) {
+        conn.tcb.strip(&mut self.rings);
+        self.keep_for_later(conn);
+    }
+
     /// Adds a connection; it has something to send, perhaps. `None` if there are as many as may be.
     #[inline]
-    pub(in crate::host::tcp) fn add(
-        &mut self,
-        ends: FourTuple,
-        tx_params: IpTxParams,
-        tcb: Tcb,
-        owner: Owner,
-    ) -> Option<Id> {
-        if self.tables.conns.len() >= self.room.0 {
-            return None;
-        }
-        let id = self.place(ends, tx_params, tcb, owner)?;
+    pub(in crate::host::tcp) fn add(&mut self, conn: Box<Conn>, owner: Owner) -> Option<Id> {
+        let ends = conn.ends;
+        let id = self.place(conn, owner)?;
         self.enter(&ends, Found::Conn(id.at));
         Some(id)
     }
 
     /// Makes a connection of a half-open one, which is there no more.
     #[inline]
-    pub(in crate::host::tcp) fn promote(
-        &mut self,
-        at: u32,
-        (ends, tx_params): (FourTuple, IpTxParams),
-        tcb: Tcb,
-        owner: Owner,
-    ) -> Option<Id> {
-        let is_room = self.tables.conns.len() < self.room.0;
-        let Some(id) = is_room.then(|| self.place(ends, tx_params, tcb, owner)).flatten() else {
+    pub(in crate::host::tcp) fn promote(&mut self, at: u32, conn: Box<Conn>, owner: Owner) -> Option<Id> {
+        let ends = conn.ends;
+        let Some(id) = self.place(conn, owner) else {
             self.remove_half(at);
             return None;
         };
@@ -93,19 +89,17 @@ impl Pcbs {
         Some(id)
     }
 
-    /// Puts a connection into a place; it is in no index yet.
-    #[inline(always)]
-    fn place(&mut self, ends: FourTuple, tx_params: IpTxParams, tcb: Tcb, owner: Owner) -> Option<Id> {
-        let at = self.tables.conns.insert(Place::default())?;
+    /// Puts a connection into a place, if there is room; it is in no index yet.
+    #[inline]
+    fn place(&mut self, mut conn: Box<Conn>, owner: Owner) -> Option<Id> {
+        let is_room = self.tables.conns.len() < self.room.0;
+        let Some(at) = is_room.then(|| self.tables.conns.insert(Place::default())).flatten() else {
+            self.discard(conn);
+            return None;
+        };
         self.serial = self.serial.wrapping_add(1);
         let id = Id { at, serial: self.serial };
-        let conn = match self.spare.pop() {
-            Some(mut spare) => {
-                spare.renew(id, ends, tx_params, tcb, owner);
-                spare
-            }
-            None => Box::new(Conn::new(id, ends, tx_params, tcb, owner)),
-        };
+        (conn.id, conn.owner, conn.is_listed, conn.is_touched) = (id, owner, true, true);
         self.touched.push(id);
         self.tables.conns.get_mut(at)?.conn = Some(conn);
         Some(id)
