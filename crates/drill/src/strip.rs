@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_go_and_what_only_looks_like_one_stays() {
+    fn comments_go_and_what_only_lists_like_one_stays() {
         assert_eq!(stripped("a // b\nc /* d\n e */ f"), "a c f");
         assert_eq!(stripped("\"a // b\" `c /* d` %{ e // f }% g"), "\"a // b\" `c /* d` %{ e // f }% g");
         assert_eq!(stripped("\"a\\\" // b\" // c"), "\"a\\\" // b\"");

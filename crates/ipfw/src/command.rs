@@ -134,7 +134,7 @@ pub enum Command {
 impl Command {
     /// Whether it shows something, and changes nothing.
     #[must_use]
-    pub const fn only_looks(&self) -> bool {
+    pub const fn only_lists(&self) -> bool {
         use TableCommand::{Info, List, Lookup};
         matches!(
             self,

@@ -14,7 +14,7 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("autoconf.rs", "KEYS", "Autoconfiguration"),
     ("ra.rs", "KEYS", "Router advertisements"),
     ("draft.rs", "ROUTE", "Route"),
-    ("firewall.rs", "KEYS", "Firewall"),
+    ("section.rs", "KEYS", "Firewall"),
     ("serve.rs", "KEYS", "Serve"),
     ("service.rs", "KEYS", "Service"),
     ("draft.rs", "POLLING", "Polling"),
@@ -25,7 +25,8 @@ const LISTS: &[(&str, &str, &str)] = &[
 #[test]
 fn each_key_of_the_configuration_is_in_the_reference() {
     let page = page("CONFIGURATION.md");
-    let files = program("/config/");
+    let mut files = program("/config/");
+    files.extend(program("/firewall/section.rs"));
     for (file, list, heading) in LISTS {
         let in_file = files.iter().filter(|source| source.path.ends_with(&format!("/{file}")));
         let mut keys: Names = in_file.flat_map(|source| constants(&source.text, list)).collect();
@@ -55,15 +56,16 @@ fn section<'t>(page: &'t str, heading: &str) -> &'t str {
 
 #[test]
 fn each_request_of_the_admin_api_is_in_the_reference() {
-    let routes: Names = program("/api/server/").iter().flat_map(|source| routes(&source.text)).collect();
+    let mut files = program("/api/server/");
+    files.extend(program("/api/firewall/routes.rs"));
+    let routes: Names = files.iter().flat_map(|source| routes(&source.text)).collect();
     assert!(routes.len() > 40, "the routes are not where they were");
     assert_same(&routes, &first_cells(&page("API.md"), &["| request |"]), "API.md");
 }
 
 #[test]
 fn each_metric_is_in_the_reference() {
-    let mut metrics: Names =
-        program("/api/metrics").iter().flat_map(|source| literals(&source.text)).collect();
+    let mut metrics: Names = program("metrics.rs").iter().flat_map(|source| literals(&source.text)).collect();
     metrics.retain(|literal| literal.starts_with("pantala_") && !literal.contains('{'));
     metrics.insert("pantala_NAME_total".to_owned());
     let hits = program("/serve/counters.rs");

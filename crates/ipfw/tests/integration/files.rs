@@ -83,7 +83,7 @@ fn all_that_is_wrong_is_told_up_to_a_bound() {
 }
 
 #[test]
-fn a_control_character_and_what_only_looks_like_a_blank_are_refused_with_their_place() {
+fn a_control_character_and_what_only_lists_like_a_blank_are_refused_with_their_place() {
     for text in ["\u{0}\n", "\u{7f}\n", "\u{1b}[0m // x\n", "\r in\n", "\u{a0}in\n", "// \u{2028}\n"] {
         let [error] = errors(&format!("add 1 allow {text}")).try_into().unwrap();
         assert!(error.message.starts_with("U+"), "{error}");

@@ -311,7 +311,7 @@ impl Firewall {
         let probe = rules.probe_from(0)?;
         let mut info = PktInfo::usual(pkt, hook, pkt.rcvif, xmit)?;
         info.tag = pkt.tag;
-        let looks = rules.only_looks(probe, &info);
+        let looks = rules.only_lists(probe, &info);
         let from = probe + usize::from(looks);
         let mut asked = Asked::default();
         let at = rules.first(&info, pkt, &cpu.tables, from, &mut asked)?;

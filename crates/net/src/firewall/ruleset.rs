@@ -299,9 +299,9 @@ impl Ruleset {
 
     /// Whether the rule at a position looks for the packet's state and is counted, whatever the packet is, and that is all.
     #[inline]
-    pub(super) fn only_looks(&self, at: usize, info: &PktInfo) -> bool {
+    pub(super) fn only_lists(&self, at: usize, info: &PktInfo) -> bool {
         let scope = Scope::at(info.hook, info.is_ip4);
-        self.rules.get(at).is_some_and(|rule| rule.only_looks() && rule.scope.meets(scope))
+        self.rules.get(at).is_some_and(|rule| rule.only_lists() && rule.scope.meets(scope))
     }
 
     fn finds_first(&self, scope: Scope) -> Option<FlowId> {
@@ -387,7 +387,7 @@ impl Compiled {
     }
 
     /// Whether it is a `check-state` for all packets, and nothing else.
-    const fn only_looks(&self) -> bool {
+    const fn only_lists(&self) -> bool {
         matches!(self.action, Action::CheckState(_)) && self.takes_all()
     }
 

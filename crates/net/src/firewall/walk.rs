@@ -164,7 +164,7 @@ impl Firewall {
             if let Some(step) = self.obey_state(cpu, pkt, walk, probe) {
                 return Ok(step);
             }
-            if probe == walk.at && matches.is_none() && self.rules.only_looks(probe, &walk.info) {
+            if probe == walk.at && matches.is_none() && self.rules.only_lists(probe, &walk.info) {
                 self.count(cpu, pkt, probe);
                 walk.at = probe + 1;
             }

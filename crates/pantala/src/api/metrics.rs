@@ -3,10 +3,9 @@
 //! Base units, `_total` on what only grows, and no label that a packet could choose. Nothing is asked of the netisrs: the
 //! counters are theirs, and the gauges are what each of them wrote down last.
 
-mod firewall;
-
 use core::fmt::{self, Write};
 
+use super::firewall::firewall_metrics;
 use super::stack::{Stack, Web};
 use super::types::{
     Counters, Error, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo, MemifState, Netisr,
@@ -24,7 +23,7 @@ pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     counters(&mut page, &all.counters, &all.netisrs);
     cpus(&mut page, &all.netisrs);
     pools(&mut page, &all.pools);
-    firewall::firewall(&mut page, &all.firewall);
+    firewall_metrics(&mut page, &all.firewall);
     webs(&mut page, &stack.webs());
     Ok(page.0)
 }
@@ -224,18 +223,18 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-type Labels<'a> = &'a [(&'a str, &'a dyn fmt::Display)];
+pub(in crate::api) type Labels<'a> = &'a [(&'a str, &'a dyn fmt::Display)];
 
 #[derive(Default)]
-struct Page(String);
+pub(in crate::api) struct Page(String);
 
 // Writing to a String does not fail.
 impl Page {
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
+    pub(in crate::api) fn head(&mut self, name: &str, kind: &str, help: &str) {
         let _ = write!(self.0, "# HELP {name} {}\n# TYPE {name} {kind}\n", help.replace('\\', "\\\\"));
     }
 
-    fn value(&mut self, name: &str, labels: Labels<'_>, value: impl fmt::Display) {
+    pub(in crate::api) fn value(&mut self, name: &str, labels: Labels<'_>, value: impl fmt::Display) {
         let labels: Vec<String> =
             labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(&value.to_string()))).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };

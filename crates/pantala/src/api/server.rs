@@ -2,8 +2,7 @@
 
 mod accept;
 mod body;
-mod firewall;
-mod routes;
+pub(in crate::api) mod routes;
 mod socket;
 mod sockets;
 mod stall;

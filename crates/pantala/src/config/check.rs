@@ -9,13 +9,14 @@ use net::flow::FLOWS_DEFAULT;
 
 use super::draft::Draft;
 use super::problem::Report;
-use super::{Config, Machine, Wires, firewall, serve, service};
+use super::{Config, Machine, Wires, serve, service};
+use crate::firewall::section;
 
 /// The configuration that a draft means. It is to be used only if nothing was reported.
 pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -> Config {
     let (interfaces, links) = interfaces::check(&draft.interfaces, report);
     let routes = routes::check(&draft.routes, &links, report);
-    let firewall = draft.firewall.as_ref().map(|draft| firewall::check(draft, &interfaces, report));
+    let firewall = draft.firewall.as_ref().map(|draft| section::check(draft, &interfaces, report));
     Config {
         cpus: cpus(draft, machine, report),
         pinned: draft.threads.is_none(),
@@ -44,7 +45,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
 }
 
 /// Rules cost more than the cache, routes alone cost less (`docs/evidence/MEASUREMENTS.md`).
-fn flows_by_default(firewall: Option<&firewall::Firewall>) -> u32 {
+fn flows_by_default(firewall: Option<&section::Firewall>) -> u32 {
     let flows = if firewall.is_some() { FLOWS_DEFAULT } else { 0 };
     u32::try_from(flows).unwrap_or(u32::MAX)
 }

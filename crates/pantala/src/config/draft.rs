@@ -16,7 +16,8 @@ use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::{Admin, Programs, Seccomp};
 use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve, Service};
-use super::{admin, autoconf, firewall, limits, programs, ra, serve, service, sysctl};
+use super::{admin, autoconf, limits, programs, ra, serve, service, sysctl};
+use crate::firewall::section;
 use diagnostic::did_you_mean;
 
 const TOP: &[&str] = &[
@@ -89,7 +90,7 @@ pub(crate) struct Draft {
     pub(crate) routes: Vec<DraftRoute>,
     pub(crate) serves: Vec<At<Serve>>,
     pub(crate) services: Vec<At<Service>>,
-    pub(crate) firewall: Option<firewall::Draft>,
+    pub(crate) firewall: Option<section::Draft>,
     pub(crate) sysctl: sysctl::Sysctls,
     pub(crate) user: Option<String>,
     pub(crate) group: Option<String>,
@@ -243,13 +244,13 @@ fn queue(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftQueue {
     }
 }
 
-fn firewall(top: &Fields<'_>, report: &mut Report<'_>) -> Option<firewall::Draft> {
+fn firewall(top: &Fields<'_>, report: &mut Report<'_>) -> Option<section::Draft> {
     let span = top.key("firewall")?;
     let Some(table) = top.section("firewall") else {
         report.add(&span, "`firewall` must be a section, [firewall]", "it has keys of its own, like rules");
         return None;
     };
-    Some(firewall::read(&table, report))
+    Some(section::read(&table, report))
 }
 
 fn routes(top: &Fields<'_>, report: &mut Report<'_>) -> Vec<DraftRoute> {

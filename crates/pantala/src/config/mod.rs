@@ -16,8 +16,7 @@ mod autoconf;
 pub(crate) mod check;
 mod device;
 mod draft;
-mod fields;
-mod firewall;
+pub(crate) mod fields;
 pub(crate) mod problem;
 mod programs;
 mod ra;
@@ -27,11 +26,11 @@ mod sysctl;
 #[cfg(test)]
 mod tests;
 
+pub use crate::firewall::section::Firewall;
 pub use admin::{Admin, Seccomp};
 pub use autoconf::{Autoconf, Identifiers};
 pub(crate) use device::memif::word as memif_role;
 pub use device::{Device, Memif, TagKind, Tunnel, Vlan, XdpMode};
-pub use firewall::Firewall;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use programs::{DEFAULT_PROGRAM_SOCKET, Programs};
 pub use ra::Ra;

@@ -12,7 +12,6 @@ use pkt::PageKind;
 use super::control::Control;
 use super::cpus::Cpus;
 use super::device::{self, Workshop};
-use super::firewall::FirewallControl;
 use super::ra_updates::Learning;
 use super::ring_placement::RingPlacement;
 use super::routing::Routing;
@@ -20,6 +19,7 @@ use super::stack::capture::Captures;
 use super::{cgroup, entropy, log, stable_secret, system};
 use crate::StackError;
 use crate::config::{self, Config, Policy};
+use crate::firewall::publish::FirewallControl;
 
 /// Buffers of a CPU besides those of its rings: for what is made here, and for what waits for neighbours.
 const BUFFERS_OF_CPU: usize = 4096;

@@ -14,7 +14,6 @@ use tokio::sync::Notify;
 
 use super::cpus::{Cpus, NewRing};
 use super::device::{self, Workshop};
-use super::firewall::FirewallControl;
 use super::log;
 use super::ready_waiters::Waiting;
 use super::ring_placement::RingPlacement;
@@ -28,24 +27,25 @@ use super::web::WebServer;
 use crate::StackError;
 use crate::api::{Error, ErrorKind};
 use crate::config::{Config, Interface};
+use crate::firewall::publish::FirewallControl;
 use crate::plural::counted;
 
 /// The running stack.
 pub(crate) struct Control {
     /// Where the configuration is read again, if it was read from a file.
-    pub(super) file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
     /// The configuration as it was read last; what was changed by hand since then is not in it.
-    pub(super) config: Config,
-    pub(super) cpus: Cpus,
-    pub(super) workshop: Workshop,
+    pub(crate) config: Config,
+    pub(crate) cpus: Cpus,
+    pub(crate) workshop: Workshop,
     /// Hears of interfaces of the kernel that come and go, until [`super::hotplug`] takes it.
-    pub(super) monitor: Option<LinkMonitor>,
+    pub(crate) monitor: Option<LinkMonitor>,
     /// In the order of their index.
-    pub(super) attached: Vec<Attached>,
+    pub(crate) attached: Vec<Attached>,
     /// The index that was given last.
-    pub(super) last_index: IfIndex,
-    pub(super) routing: Routing,
-    pub(super) firewall: FirewallControl,
+    pub(crate) last_index: IfIndex,
+    pub(crate) routing: Routing,
+    pub(crate) firewall: FirewallControl,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
     /// Captures that run.
@@ -55,26 +55,26 @@ pub(crate) struct Control {
     /// Small services.
     pub(super) services: Vec<Started>,
     /// Values of sysctl variables.
-    pub(super) sysctls: Sysctls,
+    pub(crate) sysctls: Sysctls,
     /// Secret of stable interface identifiers.
-    pub(super) secret: u128,
+    pub(crate) secret: u128,
     /// Callers that wait until the stack's addresses can be used.
-    pub(super) waiting: Arc<Waiting>,
+    pub(crate) waiting: Arc<Waiting>,
     /// Told of reloads.
-    pub(super) manager: Arc<ServiceManager>,
+    pub(crate) manager: Arc<ServiceManager>,
     /// The tables that the netisrs have now.
-    pub(super) tables: Arc<Tables>,
+    pub(crate) tables: Arc<Tables>,
 }
 
 impl Control {
     /// Told when a netisr panics.
-    pub(super) fn crashed(&self) -> Arc<Notify> {
+    pub(crate) fn crashed(&self) -> Arc<Notify> {
         Arc::clone(&self.cpus.crashed)
     }
 
     /// Opens the device of an interface, as number `index`, and gives its rings to the netisrs. No packet flows before tables
     /// have it.
-    pub(super) fn open(
+    pub(crate) fn open(
         &mut self,
         interface: &Interface,
         index: IfIndex,
@@ -114,7 +114,7 @@ impl Control {
     }
 
     /// Takes the rings of an interface from the netisrs, closed. Its device is closed with the last clone of it.
-    pub(super) fn close(&self, index: IfIndex) {
+    pub(crate) fn close(&self, index: IfIndex) {
         if let Err(why) = self.cpus.detach(index) {
             log::warning(&format!("the rings of interface number {index}: {why}"));
         }
@@ -122,7 +122,7 @@ impl Control {
 
     /// Works the tables out anew, of interfaces that changed, and gives them to all netisrs, with the rules that name
     /// interfaces and their addresses.
-    pub(super) fn publish(&mut self) -> Result<(), Error> {
+    pub(crate) fn publish(&mut self) -> Result<(), Error> {
         tables::inherit(&mut self.attached);
         let ifs = tables::ifnets(&self.attached, self.routing.statics());
         let mut edits = Edits::default();
@@ -139,7 +139,7 @@ impl Control {
     }
 
     /// Changes routes, without a pause for lookups; returns those that the table refused.
-    pub(super) fn publish_routes(&mut self, edits: &Edits) -> Result<Vec<Refused>, Error> {
+    pub(crate) fn publish_routes(&mut self, edits: &Edits) -> Result<Vec<Refused>, Error> {
         let is_settled_anew = self.is_settled_anew();
         let refused = if edits.is_empty() { Vec::new() } else { self.publish_edits(edits)? };
         if is_settled_anew {
@@ -223,12 +223,12 @@ impl Control {
 
     /// Calls `done` when every CPU has begun another turn, without waiting for it.
     #[cfg(feature = "cli")]
-    pub(super) fn visit_all_then(&self, done: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    pub(crate) fn visit_all_then(&self, done: impl FnOnce() + Send + 'static) -> Result<(), Error> {
         self.cpus.visit_all_then(done)
     }
 
     /// What runs, in a few words.
-    pub(super) fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let cpus = counted(self.cpus.iter().count() as u64, "CPU");
         format!("{cpus}, {}", counted(self.attached.len() as u64, "interface"))
     }
@@ -238,16 +238,16 @@ impl Control {
         Arc::clone(&self.waiting)
     }
 
-    pub(super) fn interface(&self, name: &str) -> Option<&Attached> {
+    pub(crate) fn interface(&self, name: &str) -> Option<&Attached> {
         self.attached.iter().find(|interface| interface.config.name == name)
     }
 
-    pub(super) fn interface_by_index(&self, index: IfIndex) -> Option<&Attached> {
+    pub(crate) fn interface_by_index(&self, index: IfIndex) -> Option<&Attached> {
         self.attached.iter().find(|interface| interface.index == index)
     }
 
     /// The error for a name that no interface has.
-    pub(super) fn no_interface(&self, name: &str) -> Error {
+    pub(crate) fn no_interface(&self, name: &str) -> Error {
         let names: Vec<&str> = self.attached.iter().map(|interface| interface.config.name.as_str()).collect();
         Error::new(ErrorKind::NotFound, format!("there is no interface `{name}`"))
             .hint(diagnostic::did_you_mean(name, &names))
@@ -255,7 +255,7 @@ impl Control {
 
     /// An index that no interface has, nor one of `others`. One that was given back is used again as late as can be: packets
     /// that are still on their way may bear it.
-    pub(super) fn free_index(&self, others: &[Attached], name: &str) -> Result<IfIndex, StackError> {
+    pub(crate) fn free_index(&self, others: &[Attached], name: &str) -> Result<IfIndex, StackError> {
         let end = IfIndex::try_from(INTERFACES_MAX).unwrap_or(IfIndex::MAX);
         let mut behind = (self.last_index.saturating_add(1)..end).chain(1..end);
         let is_free = |index: &IfIndex| {
@@ -270,11 +270,11 @@ impl Control {
 }
 
 /// The tables for these interfaces, whose routes are in `rib` or will be in a moment.
-pub(super) fn tables_of(generation: u64, ifs: Vec<Ifnet>, forwarding: bool, rib: &Rib) -> Tables {
+pub(crate) fn tables_of(generation: u64, ifs: Vec<Ifnet>, forwarding: bool, rib: &Rib) -> Tables {
     let config = net::tables::Config { generation, ifs, forwarding, ..net::tables::Config::default() };
     Tables::with(config, rib.fib(), rib.hops())
 }
 
-pub(super) fn warn_of_refused(refused: &Refused) {
+pub(crate) fn warn_of_refused(refused: &Refused) {
     log::warning(&format!("route to {} is not in force: {}", refused.to, refused.error));
 }

@@ -10,7 +10,6 @@
 //! | [`tables`] | interfaces and routes as the netisrs want them |
 //! | [`web`], [`services`] | web servers, and small services |
 //! | [`programs`] | the socket of unmodified programs |
-//! | [`firewall`] | rules, states and what else the firewall is told |
 //! | [`hotplug`] | devices that go and come back |
 //! | [`control`], [`admin`], [`reload`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`service_manager`], [`identity`], [`privileges`], [`entropy`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
@@ -30,7 +29,6 @@ pub(crate) mod control;
 pub(crate) mod cpus;
 pub(crate) mod device;
 pub(crate) mod entropy;
-mod firewall;
 mod hotplug;
 #[cfg(feature = "cli")]
 mod identity;
@@ -47,7 +45,7 @@ mod programs;
 mod reload;
 mod sleep;
 mod routing;
-mod report;
+pub(crate) mod report;
 mod ring_placement;
 mod service_manager;
 mod services;
@@ -58,9 +56,9 @@ mod signals;
 mod up;
 pub(crate) mod ready_waiters;
 mod web;
-mod stack;
+pub(crate) mod stack;
 mod switch;
-mod tables;
+pub(crate) mod tables;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -116,7 +116,7 @@ impl Control {
     fn go_step_by_step(&mut self, new: Config, done: &mut Done) -> Result<Vec<String>, StackError> {
         let mut plan = Plan::between(&self.running(&new), &new);
         let failed = |why: String| StackError::Misfit(format!("the firewall: {why}"));
-        let firewall_config = self.next_book(&new).map_err(failed)?;
+        let firewall_config = self.next_firewall(&new).map_err(failed)?;
         if firewall_config
             .as_ref()
             .is_some_and(|firewall_config| !firewall_config.is_as(&self.firewall.config))
@@ -338,7 +338,7 @@ impl Control {
             self.routing = routing;
         }
         if let Some(firewall_config) = firewall_config {
-            self.keep_book(firewall_config);
+            self.keep_firewall(firewall_config);
         }
         let before = core::mem::replace(&mut self.attached, attached);
         for gone in before {

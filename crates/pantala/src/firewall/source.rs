@@ -4,7 +4,7 @@ use ipfw::Command;
 use ipfw::command::{NatConfig, Nptv6Config};
 use ipfw::rule::{Action, Addr, Arg, If, Match, RULE_LAST, Rule};
 
-use super::pipes::Shapes;
+use super::config::Shapes;
 
 /// Prints a rule without number and set. The last one, which has no body, is printed with `ip from any to any`.
 pub(crate) fn rule(rule: &Rule) -> String {

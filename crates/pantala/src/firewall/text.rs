@@ -6,7 +6,7 @@
 use ipfw::Statement;
 use ipfw::limit::ERRORS_MAX;
 
-use super::looks;
+use super::config::listing_refused;
 
 /// Returns the commands of a text, or its mistakes: those of the language, and commands that change nothing.
 ///
@@ -17,9 +17,9 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Statement>, Vec<ipfw::
         return Ok(vec![Statement { line: 1, command }]);
     }
     let statements = ipfw::parse_file(name, text)?;
-    let looking = statements.iter().filter(|statement| statement.command.only_looks());
+    let looking = statements.iter().filter(|statement| statement.command.only_lists());
     let mistakes: Vec<_> =
-        looking.take(ERRORS_MAX).map(|statement| looks().at(name, text, statement.line)).collect();
+        looking.take(ERRORS_MAX).map(|statement| listing_refused().at(name, text, statement.line)).collect();
     if mistakes.is_empty() { Ok(statements) } else { Err(mistakes) }
 }
 

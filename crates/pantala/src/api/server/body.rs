@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::accept::Limits;
-use super::firewall::{COMMANDS, COMMANDS_BYTES_MAX};
 use super::routes::Failure;
+use crate::api::firewall::routes::{COMMANDS, COMMANDS_BYTES_MAX};
 use crate::api::types::{Error, ErrorKind};
 
 /// No request needs more: ten thousand routes.

@@ -44,7 +44,7 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .route("/v1/capture", post(start_capture))
         .route("/v1/reload", post(reload))
         .route("/metrics", get(prometheus))
-        .merge(super::firewall::router())
+        .merge(crate::api::firewall::routes::router())
         .merge(super::sockets::router())
         .fallback(async || Failure(Error::new(ErrorKind::NotFound, "there is nothing at this path")))
         .method_not_allowed_fallback(async || {
@@ -55,7 +55,7 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .with_state(stack)
 }
 
-pub(super) type Answer = Result<Response, Failure>;
+pub(in crate::api) type Answer = Result<Response, Failure>;
 
 async fn version() -> Response {
     json(&Version { version: env!("CARGO_PKG_VERSION").to_owned(), pid: std::process::id() })
@@ -262,15 +262,15 @@ impl Values {
     }
 }
 
-pub(super) fn parse<T: core::str::FromStr>(text: &str, what: &str) -> Result<T, Error> {
+pub(in crate::api) fn parse<T: core::str::FromStr>(text: &str, what: &str) -> Result<T, Error> {
     text.parse().map_err(|_| Error::new(ErrorKind::Invalid, format!("`{text}` is not {what}")))
 }
 
-pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
+pub(in crate::api) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
     serde_json::from_slice(body).map_err(|why| Error::new(ErrorKind::Invalid, format!("bad request: {why}")))
 }
 
-pub(super) fn json<T: Serialize>(value: &T) -> Response {
+pub(in crate::api) fn json<T: Serialize>(value: &T) -> Response {
     match serde_json::to_vec(value) {
         Ok(bytes) => typed("application/json", Body::from(bytes)),
         Err(why) => Failure(Error::new(ErrorKind::Failed, why.to_string())).into_response(),
@@ -282,12 +282,12 @@ fn typed(kind: &'static str, body: Body) -> Response {
 }
 
 /// Done, and there is nothing to say.
-pub(super) fn done() -> Response {
+pub(in crate::api) fn done() -> Response {
     json(&())
 }
 
 /// A failure on its way out.
-pub(super) struct Failure(Error);
+pub(in crate::api) struct Failure(Error);
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {

@@ -8,8 +8,8 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 
 use super::SharedStack;
-use super::firewall::{ROWS, ROWS_MAX};
 use super::routes::{Answer, done, json, read};
+use crate::api::firewall::routes::{ROWS, ROWS_MAX};
 use crate::api::types::{Error, ErrorKind, TcpEnds};
 
 pub(super) fn router() -> Router<SharedStack> {

@@ -2,7 +2,6 @@
 
 mod capture;
 mod error;
-mod firewall;
 mod interface;
 mod link;
 mod monitor;
@@ -19,16 +18,16 @@ use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use capture::wall_ns;
-pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
-pub use error::{Error, ErrorKind, TextProblem};
-pub use firewall::{
+pub use super::firewall::types::{
     FirewallBinding, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlow, FirewallFlows,
     FirewallLog, FirewallLogRecord, FirewallNat, FirewallNat64, FirewallPipe, FirewallPrefixes,
     FirewallQueue, FirewallRule, FirewallSetting, FirewallShape, FirewallShapes, FirewallState,
     FirewallStateKind, FirewallStates, FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage,
     FirewallTrack, FirewallTracks,
 };
+pub(crate) use capture::wall_ns;
+pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
+pub use error::{Error, ErrorKind, TextProblem};
 pub use interface::{
     Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceChange, InterfaceCounters,
     InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo, MemifState, OutputQueue, RingInfo, Umem,

@@ -52,7 +52,7 @@ impl Control {
         let rib = &routing.as_ref().unwrap_or(&self.routing).rib;
         let tables = Arc::new(tables_of(self.tables.generation + 1, ifs, config.forwarding, rib));
         let rules =
-            firewall_config.as_mut().map(|firewall_config| self.compile_book(firewall_config, &tables));
+            firewall_config.as_mut().map(|firewall_config| self.compile_firewall(firewall_config, &tables));
         let refused = refused.unwrap_or_default();
         Ok(Next { config, attached, routing, refused, firewall_config, rules, tables })
     }

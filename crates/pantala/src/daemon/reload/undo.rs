@@ -48,7 +48,7 @@ impl Control {
         if let Some(firewall_config) = &next.firewall_config {
             self.firewall.config.rules.resume_after(&firewall_config.rules);
         }
-        let rules = next.rules.as_ref().map(|_| self.compile_book_in_force());
+        let rules = next.rules.as_ref().map(|_| self.compile_firewall_in_force());
         let flows = changed_flows.then(|| flows(self.config.flow_cache));
         let switch = Switch { tables: Arc::clone(&self.tables), rules, sysctls, flows };
         complain(self.cpus.reconfigure(switch));

@@ -6,11 +6,11 @@ use super::super::control::Control;
 use crate::api::{Error, ErrorKind};
 
 /// A part of what all CPUs have.
-pub(super) struct Page<T> {
+pub(crate) struct Page<T> {
     /// With the number of the processor that each was found on.
-    pub(super) rows: Vec<(u32, T)>,
+    pub(crate) rows: Vec<(u32, T)>,
     /// Where the next part begins; `None` if this was the last.
-    pub(super) next: Option<String>,
+    pub(crate) next: Option<String>,
 }
 
 /// Where a page begins: on which CPU, and at which of its places.
@@ -23,7 +23,7 @@ struct Place {
 impl Control {
     /// Up to `limit` rows, from a place that an earlier page has named. `read` is asked for rows of one CPU, from a place
     /// on and so many at the most, and answers with them and the place behind; `None` at the end.
-    pub(super) fn page_of<T: Send + 'static>(
+    pub(crate) fn page_of<T: Send + 'static>(
         &self,
         after: Option<&str>,
         limit: usize,

@@ -3,7 +3,6 @@
 mod addresses;
 pub(super) mod capture;
 pub(super) mod ping;
-mod firewall;
 mod interfaces;
 mod links;
 #[cfg(feature = "cli")]
@@ -12,7 +11,7 @@ mod monitor;
 #[path = "no_monitor.rs"]
 mod monitor;
 mod neighbours;
-mod listing;
+pub(crate) mod listing;
 mod ready;
 mod rings;
 mod routes;

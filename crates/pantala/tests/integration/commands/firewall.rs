@@ -147,7 +147,7 @@ fn a_file_is_checked_as_a_whole_and_sent_as_a_whole() {
 }
 
 /// An error that loading the file would find is found when it is checked, too, and needs no running pantala.
-fn a_command_that_only_looks_is_found_wrong_in_a_file_that_is_checked() {
+fn a_command_that_only_lists_is_found_wrong_in_a_file_that_is_checked() {
     let folder = Folder::new();
     let file = folder.path().join("rules");
     for look in
@@ -233,7 +233,7 @@ harness::tests![
     a_refusal_is_shown_as_it_is,
     a_line_is_checked_without_a_running_pantala,
     a_file_is_checked_as_a_whole_and_sent_as_a_whole,
-    a_command_that_only_looks_is_found_wrong_in_a_file_that_is_checked,
+    a_command_that_only_lists_is_found_wrong_in_a_file_that_is_checked,
     a_file_that_cannot_be_read_is_named,
     the_log_is_text_or_values_or_a_file_of_packets,
     sets_are_listed,

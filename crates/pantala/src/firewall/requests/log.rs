@@ -4,9 +4,9 @@ use ipfw::rule::Hook;
 use net::firewall::log::Record;
 use net::tables::IfIndex;
 
-use super::super::super::control::Control;
+use super::super::log::packet;
 use crate::api::{Error, ErrorKind, FirewallLog, FirewallLogRecord};
-use crate::firewall::log::packet;
+use crate::daemon::control::Control;
 
 impl Control {
     /// Returns the log since the place that an earlier reply named: a number for each CPU.
@@ -63,7 +63,7 @@ impl Control {
     }
 
     /// The name of an interface, if there is one of this number.
-    pub(in crate::daemon::stack) fn name_of(&self, index: IfIndex) -> Option<String> {
+    pub(crate) fn name_of(&self, index: IfIndex) -> Option<String> {
         self.interface_by_index(index).map(|interface| interface.config.name.clone())
     }
 }

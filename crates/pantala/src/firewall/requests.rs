@@ -9,16 +9,16 @@ use net::firewall::state::Settings;
 use net::netisr::Netisr;
 use net::time::Instant;
 
-use super::super::control::Control;
-use super::super::firewall::Why;
-use super::super::report::{FirewallReport, Report};
+use super::publish::Why;
+use super::{source, text};
 use crate::api::firewall::{Filter, FirewallSnapshot};
 use crate::api::{
     Error, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlows, FirewallLog, FirewallNat,
     FirewallNat64, FirewallPrefixes, FirewallRule, FirewallSetting, FirewallShapes, FirewallStates,
     FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage, FirewallTracks,
 };
-use crate::firewall::{source, text};
+use crate::daemon::control::Control;
+use crate::daemon::report::{FirewallReport, Report};
 
 mod log;
 mod nat;
@@ -135,7 +135,7 @@ fn seconds(start_ns: u64, at: Instant) -> u64 {
 
 impl Control {
     /// When the stack's clock began: nanoseconds since 1970, as the calendar has it now.
-    pub(super) fn started_at(&self) -> u64 {
+    pub(crate) fn started_at(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(now.as_nanos()).unwrap_or(u64::MAX).saturating_sub(self.cpus.clock.now().ns())
     }
@@ -147,7 +147,7 @@ impl Control {
     }
 
     /// The firewall as the CPUs report on it.
-    pub(super) fn firewall_by(&self, reports: &[Report]) -> FirewallSnapshot {
+    pub(crate) fn firewall_by(&self, reports: &[Report]) -> FirewallSnapshot {
         let counters: Vec<_> =
             reports.iter().filter_map(|report| Some(report.firewall.as_ref()?.counters.clone())).collect();
         FirewallSnapshot {

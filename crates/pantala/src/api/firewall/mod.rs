@@ -1,10 +1,17 @@
-//! The interface between the admin API and the firewall.
+//! The firewall in the admin API: what it is asked ([`Filter`]), requests over HTTP, types of their bodies, metrics.
+
+mod metrics;
+#[cfg(feature = "admin")]
+pub(in crate::api) mod routes;
+pub(in crate::api) mod types;
 
 use super::types::{
     Error, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlows, FirewallLog, FirewallNat,
     FirewallNat64, FirewallPrefixes, FirewallRule, FirewallShapes, FirewallStates, FirewallStatus,
     FirewallTable, FirewallTableEntry, FirewallTablePage, FirewallTracks,
 };
+
+pub(in crate::api) use metrics::firewall_metrics;
 
 /// The firewall as a scrape shows it.
 pub struct FirewallSnapshot {

@@ -11,12 +11,12 @@ use net::firewall::nat::spec::{BINDINGS, Spec};
 use net::firewall::nat::table::{Binding, ByProtocol, Table, Tick};
 use wire::Protocol;
 
-use super::super::super::control::Control;
-use super::super::super::report::Report;
-use super::super::listing::Page;
 use crate::api::{
     Error, ErrorKind, FirewallBinding, FirewallBindings, FirewallNat, FirewallNat64, FirewallPrefixes,
 };
+use crate::daemon::control::Control;
+use crate::daemon::report::Report;
+use crate::daemon::stack::listing::Page;
 
 /// Flows that one CPU is asked for at once, to count their ports.
 const PORTS_PER_PAGE: usize = 4096;

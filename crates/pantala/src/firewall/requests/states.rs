@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use net::firewall::ruleset::{FlowId, RuleId};
 use net::firewall::state::{End, Group, Kind, Listed, Phase};
 
-use super::super::super::control::Control;
 use crate::api::{Error, FirewallState, FirewallStateKind, FirewallStates, FirewallTrack, FirewallTracks};
+use crate::daemon::control::Control;
 
 /// Numbers and sets of rules.
 type Rules = HashMap<RuleId, (u16, u8)>;

@@ -5,6 +5,7 @@ use core::ops::RangeInclusive;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 
+use super::source;
 use ipfw::command::{Command, Nat64Config, NatConfig, Nptv6Config, SetCommand, Switch, TableCommand};
 use ipfw::rule::{Action, Number, RULE_LAST, Rule, SETS};
 use ipfw::{Error, Statement};
@@ -14,15 +15,11 @@ use net::firewall::ruleset::{Counted, RuleId, Rules};
 use net::firewall::state::Settings;
 use net::firewall::table::Lookups;
 use net::tables::Tables;
-use pipes::Shapes;
+pub(crate) use pipes::Shapes;
 use tables::Journal;
 
-pub(crate) mod log;
 mod pipes;
-pub(crate) mod source;
 mod tables;
-pub(crate) mod text;
-pub(crate) mod unsolicited;
 
 /// Everything that commands change.
 #[derive(Debug)]
@@ -205,7 +202,7 @@ impl FirewallConfig {
     ) -> Result<String, Refused> {
         let refused = |why| Refused::new(why, "");
         match command {
-            _ if command.only_looks() => Err(looks()),
+            _ if command.only_lists() => Err(listing_refused()),
             Command::Add(rule) => self.add(rule, journal),
             Command::Delete { set, numbers } => {
                 self.rules.delete(*set, numbers).map_err(refused).map(|_| String::new())
@@ -227,11 +224,11 @@ impl FirewallConfig {
                 *self.switch(*what) = *on;
                 Ok(String::new())
             }
-            Command::Set(SetCommand::Show) | Command::List { .. } => Err(looks()),
+            Command::Set(SetCommand::Show) | Command::List { .. } => Err(listing_refused()),
             Command::Table {
                 what: TableCommand::List | TableCommand::Info | TableCommand::Lookup(_),
                 ..
-            } => Err(looks()),
+            } => Err(listing_refused()),
             Command::Table { name, what } => {
                 let Self { rules, lookups, .. } = self;
                 let what = (name.as_deref(), what);
@@ -254,7 +251,7 @@ impl FirewallConfig {
             Command::PipeShow { .. }
             | Command::NatShow { .. }
             | Command::Nptv6Show(_)
-            | Command::Nat64Show(_) => Err(looks()),
+            | Command::Nat64Show(_) => Err(listing_refused()),
         }
     }
 
@@ -337,7 +334,7 @@ fn destroy<T>(kind: &str, all: &mut BTreeMap<String, T>, name: &str) -> Result<S
 }
 
 /// Why a command is refused that changes nothing.
-pub(crate) fn looks() -> Refused {
+pub(crate) fn listing_refused() -> Refused {
     Refused::new("this shows something, and changes nothing", "ask for it in a command of its own")
 }
 

@@ -4,12 +4,12 @@ use ipfw::command::{QueueConfig, QueueLimit};
 use net::firewall::pipe::{Key, Listed, Total};
 use net::firewall::state::End;
 
-use super::super::super::control::Control;
-use super::super::super::report::Report;
 use super::states::address;
 use crate::api::{
     Error, FirewallFlow, FirewallFlows, FirewallPipe, FirewallQueue, FirewallShape, FirewallShapes,
 };
+use crate::daemon::control::Control;
+use crate::daemon::report::Report;
 
 /// Slots of a queue that was not told how many.
 const SLOTS: QueueLimit = QueueLimit::Packets(50);

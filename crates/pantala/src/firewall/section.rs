@@ -9,10 +9,10 @@ use net::firewall::state::Settings;
 use net::tables::Tables;
 use toml::de::DeTable;
 
-use super::Interface;
-use super::fields::Fields;
-use super::problem::{At, Place, Report, Wrong};
-use crate::firewall::{Around, FirewallConfig, source, text, unsolicited};
+use super::{Around, FirewallConfig, source, text, unsolicited};
+use crate::config::Interface;
+use crate::config::fields::Fields;
+use crate::config::problem::{At, Place, Report, Wrong};
 use diagnostic::did_you_mean;
 
 /// Bytes of a rules file: a million entries of tables, and rules.

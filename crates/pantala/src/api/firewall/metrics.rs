@@ -1,7 +1,7 @@
 //! The firewall's.
 
-use super::{Labels, Page};
-use crate::api::firewall::FirewallSnapshot;
+use super::FirewallSnapshot;
+use crate::api::metrics::{Labels, Page};
 use crate::api::types::{FirewallNat, FirewallNat64, FirewallRule, FirewallShape, FirewallShapes};
 
 /// Numbers of rules that have series of their own; what rules with higher numbers matched is added up as `other`.
@@ -9,7 +9,7 @@ const RULES_MAX: usize = 1000;
 /// Pipes and queues that have series of their own, the first of each.
 const SHAPES_MAX: usize = 1000;
 
-pub(super) fn firewall(page: &mut Page, all: &FirewallSnapshot) {
+pub(in crate::api) fn firewall_metrics(page: &mut Page, all: &FirewallSnapshot) {
     let status = &all.status;
     page.head("pantala_firewall_states", "gauge", "States that the firewall keeps.");
     page.value("pantala_firewall_states", &[], status.states);

@@ -7,22 +7,22 @@ use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::routing::{get, post};
 use serde::Deserialize;
 
-use super::SharedStack;
-use super::routes::{Answer, json, parse, read};
+use crate::api::server::SharedStack;
+use crate::api::server::routes::{Answer, json, parse, read};
 use crate::api::types::{Error, ErrorKind, FirewallCommands};
 
 /// Commands may bring a table.
-pub(super) const COMMANDS: &str = "/v1/firewall/commands";
+pub(in crate::api) const COMMANDS: &str = "/v1/firewall/commands";
 /// A million entries of it.
-pub(super) const COMMANDS_BYTES_MAX: usize = 64 << 20;
+pub(in crate::api) const COMMANDS_BYTES_MAX: usize = 64 << 20;
 /// Default page length of states, groups, translated flows, flows in pipes.
-pub(super) const ROWS: usize = 1000;
+pub(in crate::api) const ROWS: usize = 1000;
 /// Largest page length: while it is looked up, no other request is served.
-pub(super) const ROWS_MAX: usize = 10_000;
+pub(in crate::api) const ROWS_MAX: usize = 10_000;
 /// Entries of a table that are shown at once, at the most.
 const ENTRIES_MAX: usize = 100_000;
 
-pub(super) fn router() -> Router<SharedStack> {
+pub(in crate::api) fn router() -> Router<SharedStack> {
     let commands = post(commands).layer(DefaultBodyLimit::max(COMMANDS_BYTES_MAX));
     Router::new()
         .route("/v1/firewall", get(status))

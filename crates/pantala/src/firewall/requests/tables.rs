@@ -4,8 +4,8 @@ use ipfw::Command;
 use ipfw::command::{TableCommand, TableEntry, TableKey};
 use net::firewall::table;
 
-use super::super::super::control::Control;
 use crate::api::{Error, ErrorKind, FirewallTable, FirewallTableEntry, FirewallTablePage};
+use crate::daemon::control::Control;
 
 impl Control {
     pub(super) fn list_tables(&self) -> Result<Vec<FirewallTable>, Error> {

@@ -3,9 +3,9 @@
 use net::firewall::Firewall;
 use net::time::Instant;
 
-use super::super::super::control::Control;
-use super::super::listing::Page;
 use crate::api::Error;
+use crate::daemon::control::Control;
+use crate::daemon::stack::listing::Page;
 
 impl Control {
     /// [`Self::page_of`], of a firewall whose places are numbers of 32 bits.

@@ -16,10 +16,10 @@ use net::firewall::{Prefixes, Shared};
 use net::secret::Secret;
 use net::tables::Tables;
 
-use super::control::Control;
+use super::{Around, Batch, FirewallConfig, Refused};
 use crate::api::Error;
 use crate::config::Config;
-use crate::firewall::{Around, Batch, FirewallConfig, Refused};
+use crate::daemon::control::Control;
 
 /// Groups of states that limits count, on all CPUs together.
 const TRACKS_MAX: usize = 1 << 16;
@@ -113,7 +113,7 @@ fn prefixes(config: &FirewallConfig, tables: &Tables) -> Prefixes {
 
 impl Control {
     /// Carries commands out, all or none.
-    pub(super) fn change_firewall(&mut self, statements: &[Statement]) -> Result<Batch, Why> {
+    pub(crate) fn change_firewall(&mut self, statements: &[Statement]) -> Result<Batch, Why> {
         let counters = self.rule_counters()?;
         let counted = |rule: RuleId| sum(&counters, rule);
         let around = Around { tables: &self.tables, counted: &counted };
@@ -133,7 +133,7 @@ impl Control {
 
     /// The firewall that a configuration asks for, beside the one in force: rules that stay as they are stay the same. `None` if
     /// there is no firewall. What was made by hand stays if neither this configuration nor the last one has a firewall.
-    pub(super) fn next_book(&self, config: &Config) -> Result<Option<FirewallConfig>, String> {
+    pub(crate) fn next_firewall(&self, config: &Config) -> Result<Option<FirewallConfig>, String> {
         let running = &self.firewall.config;
         let firewall = match (&config.firewall, &self.config.firewall) {
             (None, None) if !self.firewall.is_used => return Ok(None),
@@ -155,29 +155,29 @@ impl Control {
     }
 
     /// Compiles a configuration for the netisrs, with these tables.
-    pub(super) fn compile_book(&self, config: &mut FirewallConfig, tables: &Tables) -> Shared {
+    pub(crate) fn compile_firewall(&self, config: &mut FirewallConfig, tables: &Tables) -> Shared {
         self.firewall.common.compile(config, tables)
     }
 
     /// Puts a configuration in the place of the one whose rules were in force: the netisrs have its rules.
-    pub(super) fn keep_book(&mut self, config: FirewallConfig) {
+    pub(crate) fn keep_firewall(&mut self, config: FirewallConfig) {
         self.firewall.config = config;
         self.firewall.is_used = true;
     }
 
     /// The rules for interfaces as they are now; `None` if there is no firewall.
-    pub(super) fn compile_rules(&mut self) -> Option<Shared> {
-        self.firewall.is_used.then(|| self.compile_book_in_force())
+    pub(crate) fn compile_rules(&mut self) -> Option<Shared> {
+        self.firewall.is_used.then(|| self.compile_firewall_in_force())
     }
 
     /// Compiles the configuration in force for the netisrs.
-    pub(super) fn compile_book_in_force(&mut self) -> Shared {
+    pub(crate) fn compile_firewall_in_force(&mut self) -> Shared {
         let FirewallControl { config, common, .. } = &mut self.firewall;
         common.compile(config, &self.tables)
     }
 
     /// Gives all CPUs the rules as they are now; returns when no CPU has the old ones any more.
-    pub(super) fn publish_firewall(&mut self) -> Result<(), Error> {
+    pub(crate) fn publish_firewall(&mut self) -> Result<(), Error> {
         let Some(shared) = self.compile_rules() else { return Ok(()) };
         let epoch = self.firewall.config.lookups.epoch();
         self.cpus.set_firewall(shared)?;

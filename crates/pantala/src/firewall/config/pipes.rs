@@ -36,19 +36,19 @@ impl Shapes {
         self.queues.iter().map(|(number, config)| (*number, config))
     }
 
-    pub(super) fn set_pipe(&mut self, number: u16, config: &PipeConfig) -> Result<(), Refused> {
+    pub(crate) fn set_pipe(&mut self, number: u16, config: &PipeConfig) -> Result<(), Refused> {
         self.compiled.set_pipe(number, config).map_err(|why| Refused::new(why, ""))?;
         self.pipes.insert(number, config.clone());
         Ok(())
     }
 
-    pub(super) fn set_queue(&mut self, number: u16, config: &QueueConfig) -> Result<(), Refused> {
+    pub(crate) fn set_queue(&mut self, number: u16, config: &QueueConfig) -> Result<(), Refused> {
         self.compiled.set_queue(number, config).map_err(|why| Refused::new(why, ""))?;
         self.queues.insert(number, config.clone());
         Ok(())
     }
 
-    pub(super) fn delete(&mut self, number: u16, is_queue: bool) -> Result<(), Refused> {
+    pub(crate) fn delete(&mut self, number: u16, is_queue: bool) -> Result<(), Refused> {
         if !self.compiled.delete(number, is_queue) {
             let what = if is_queue { "queue" } else { "pipe" };
             return Err(Refused::new(format!("there is no {what} {number}"), ""));
@@ -62,7 +62,7 @@ impl Shapes {
     }
 
     /// All pipes and queues go.
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         for number in core::mem::take(&mut self.queues).into_keys() {
             self.compiled.delete(number, true);
         }
@@ -73,7 +73,7 @@ impl Shapes {
 
     /// Becomes what others are, by changing what differs: a pipe that stays as it is keeps what waits in it, and its
     /// place in time.
-    pub(super) fn adopt(&mut self, new: &Self) -> Result<(), Refused> {
+    pub(crate) fn adopt(&mut self, new: &Self) -> Result<(), Refused> {
         let gone = |old: Vec<u16>, is_new: &dyn Fn(&u16) -> bool| {
             old.into_iter().filter(|number| !is_new(number)).collect::<Vec<_>>()
         };
