@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_another_port_is_not_served() {
+    fn another_port_is_not_served() {
         let mut hosts = Hosts::asking(8080, Family::Ip4, Guard::States, Serves::Least, 1, 1000).unwrap();
         hosts.turn(3, serve);
         let denied = hosts.pairs.cpus[0].server.cpu.counters.dropped(DropReason::FirewallDeny);

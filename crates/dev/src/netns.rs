@@ -31,7 +31,7 @@ pub enum NetnsError {
     #[error("{0:?} cannot name a network namespace: use 1 to 255 letters, digits, '-', '_' or '.'")]
     BadName(String),
     /// The name is taken.
-    #[error("network namespace {0} exists already; `ip netns delete {0}` removes it")]
+    #[error("network namespace {0} already exists; `ip netns delete {0}` removes it")]
     Exists(String),
     /// No namespace of this name.
     #[error("no network namespace named {0}; `ip netns` lists them")]

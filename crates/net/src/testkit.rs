@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_that_nobody_speaks_is_buried_and_its_buffer_comes_back() {
+    fn a_frame_of_an_unknown_type_is_dropped_and_its_buffer_returned() {
         let mut bench = Bench::new(2);
         bench.inject(1, build::ether(mac(1), Mac([6, 9, 9, 9, 9, 9]), 0x88b5, &[0; 46]));
         bench.run();

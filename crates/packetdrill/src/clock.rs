@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn time_passes_for_who_waits_though_the_first_thread_does_nothing() {
+    fn time_passes_for_a_waiting_thread_while_the_first_does_nothing() {
         let clock = Arc::new(clock());
         let other = Arc::clone(&clock);
         let waits = thread::spawn(move || (other.wait(None, rings(IDLE)), other.time()));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_in_another_thread_is_served_when_it_happens_and_not_later() {
+    fn a_blocked_thread_is_woken_at_the_time_of_its_event() {
         let clock = Arc::new(clock());
         let call = |alarm, at| {
             let clock = Arc::clone(&clock);

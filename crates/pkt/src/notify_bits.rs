@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_may_be_for_nobody() {
+    fn notify_bits_may_have_no_listener() {
         let (mut board, flags) = board(0);
         assert!(flags.is_empty());
         assert_eq!(taken_down(&mut board), []);

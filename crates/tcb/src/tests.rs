@@ -229,7 +229,7 @@ fn four_segments_end_it_and_the_first_to_end_waits() {
 }
 
 #[test]
-fn who_closes_before_the_answer_is_there_refuses_it() {
+fn close_before_the_syn_ack_resets_the_peer() {
     let mut pair = Pair::begin([Settings::default(); 2], 0, 1);
     assert_eq!(pair.ends[0].send(b"lost"), 4);
     pair.ends[0].close();
@@ -464,7 +464,7 @@ fn of_a_segment_with_an_old_timestamp_nothing_is_taken() {
 }
 
 #[test]
-fn who_hears_nothing_gives_up_in_the_end() {
+fn retransmission_ends_with_a_timeout() {
     let mut pair = Pair::established();
     pair.loss = 1000;
     pair.ends[0].send(b"hello?");

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_hastened_is_woken_sooner_and_never_later() {
+    fn an_earlier_deadline_moves_a_timer_forward_and_never_back() {
         let (mut wheel, mut slab) = (Wheel::new(SLOT_MS), Slab::<Sleeper>::new());
         let at = slab.insert(Sleeper::default()).unwrap();
         wheel.link(&mut slab, at, 5000);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_due_beyond_the_farthest_slot_is_looked_at_there_and_a_late_hand_skips_nobody() {
+    fn a_timer_beyond_the_farthest_slot_is_checked_there_and_a_late_wheel_skips_none() {
         let (mut wheel, mut slab) = (Wheel::new(SLOT_MS), Slab::<Sleeper>::new());
         let at = slab.insert(Sleeper::default()).unwrap();
         wheel.link(&mut slab, at, 1_000_000);

@@ -175,7 +175,7 @@ fn a_sender_that_ends_takes_back_what_nobody_has_received() {
 }
 
 #[test]
-fn who_sleeps_is_rung_once_and_who_does_not_is_not() {
+fn a_sleeping_thread_is_woken_once_and_a_running_one_never() {
     let [mut a, mut b] = hosts();
     let is_rung = |host: &Host| {
         let bell = host.ring.waiter().descriptor().unwrap();

@@ -30,7 +30,7 @@ pub enum Fault {
     #[error("unknown message type {0}")]
     MessageType(u16),
     /// A message was not the one that was due.
-    #[error("{got} came where {due} was due")]
+    #[error("{got} received, {due} expected")]
     Order {
         /// The message received.
         got: &'static str,
@@ -56,10 +56,10 @@ pub enum Fault {
     #[error("wrong secret")]
     Secret,
     /// A message came without the descriptor that belongs to it.
-    #[error("{0} came without its descriptor")]
+    #[error("{0} received without a file descriptor")]
     NoDescriptor(&'static str),
     /// A ring's descriptor is something else.
-    #[error("the descriptor of a ring is no eventfd")]
+    #[error("the descriptor of a ring is not an eventfd")]
     NoEventfd,
     /// Regions are numbered from 0, and there are not so many.
     #[error("region {0} is not the next one")]
@@ -79,7 +79,7 @@ pub enum Fault {
     #[error("a region could shrink: it must be a memfd with F_SEAL_SHRINK, not in huge pages")]
     Unsealed,
     /// A ring of that number is there already, or there may not be so many.
-    #[error("ring {0} is there already, or one too many")]
+    #[error("ring {0} exists already, or exceeds the number of rings")]
     RingIndex(u16),
     /// A ring is too short or too long.
     #[error("ring of 2^{0} descriptors")]
@@ -115,7 +115,7 @@ pub enum Fault {
         ours: u16,
     },
     /// The peer's eventfd is full, which no rings of ours make it.
-    #[error("the peer's eventfd is full, so that to ring it could block")]
+    #[error("the peer's eventfd is full: signalling it could block")]
     FullBell,
     /// An empty buffer of the peer's lies outside its memory.
     #[error("the peer gave an empty buffer outside its memory")]

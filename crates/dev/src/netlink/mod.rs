@@ -40,7 +40,7 @@ pub enum NetlinkError {
         doing: String,
     },
     /// The interface, address or route is there already.
-    #[error("{doing}: it exists already")]
+    #[error("{doing}: already exists")]
     Exists {
         /// The operation.
         doing: String,

@@ -164,7 +164,7 @@ fn states_end_by_themselves_and_leave_nothing_behind() {
 }
 
 #[test]
-fn whoever_is_refused_is_told_as_the_rule_says() {
+fn a_rejected_sender_gets_the_error_of_the_rule() {
     for family in families() {
         let is_ip4 = family.0.is_ipv4();
         for (action, code4, code6) in [
@@ -539,7 +539,7 @@ fn whose_link_address_a_rule_names_is_known_while_its_packets_come_in_and_not_be
 }
 
 #[test]
-fn who_gets_no_port_is_told_so_and_the_packet_counts_as_such() {
+fn a_flow_without_a_free_nat_port_is_rejected_and_counted() {
     let (src, dst) = families()[0];
     let mut bench = router(
         "nat 1 config if mem2 port_range 5000-5000\nadd nat 1 ip4 from any to any out xmit mem2\nadd allow ip from any to any\n",

@@ -75,7 +75,7 @@ pub trait Driver: Send {
     fn close(&mut self, pool: &mut Pool);
 }
 
-/// Takes what a ring receives in place of the stack: on an interface that only monitors.
+/// Takes what a ring receives in place of the stack: on an interface in monitor mode.
 ///
 /// One value per ring, on the ring's CPU. Its maker finds its own type again through [`Any`].
 pub trait Sink: Any + Send {

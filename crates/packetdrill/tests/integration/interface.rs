@@ -225,7 +225,7 @@ fn time_passes_while_somebody_sleeps_or_waits_and_a_tick_when_it_is_asked_for() 
     table.free();
 }
 
-fn who_wants_all_bytes_waits_for_them_for_the_end_or_for_what_ends_the_wait() {
+fn msg_waitall_waits_for_all_bytes_the_end_or_an_error() {
     for mut peer in Peer::both() {
         let fd = peer.accepted();
         let (table, whole) = (peer.table, libc::MSG_WAITALL);
@@ -288,7 +288,7 @@ fn control(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn who_sends_without_a_copy_is_told_which_calls_are_done() {
+fn zero_copy_sends_are_reported_when_done() {
     for mut peer in Peer::both() {
         let fd = peer.accepted();
         let (table, option, on) = (peer.table, libc::SO_ZEROCOPY, 1_i32.to_ne_bytes());
@@ -325,7 +325,7 @@ fn who_sends_without_a_copy_is_told_which_calls_are_done() {
     }
 }
 
-fn who_wants_to_know_how_much_is_left_is_told_and_that_the_end_is() {
+fn tcp_inq_reports_unread_bytes_and_the_end() {
     for mut peer in Peer::both() {
         let fd = peer.accepted();
         let (table, inq) = (peer.table, 36);
@@ -374,7 +374,7 @@ fn datagrams_come_and_go() {
     }
 }
 
-fn epoll_tells_of_those_who_are_watched_once_or_as_long_as_it_is_so() {
+fn epoll_reports_edge_and_level_triggered() {
     for mut peer in Peer::both() {
         let fd = peer.accepted();
         let table = peer.table;
@@ -420,7 +420,7 @@ fn a_socket_of_ipv6_speaks_ipv4_under_mapped_addresses() {
     table.free();
 }
 
-fn who_connects_to_nobody_can_connect_again() {
+fn a_socket_can_connect_again_after_a_refused_connection() {
     for mut peer in Peer::both() {
         let fd = peer.accepted();
         let table = peer.table;
@@ -478,7 +478,7 @@ fn options_are_set_and_read_as_linux_numbers_them() {
     table.free();
 }
 
-fn who_asks_the_system_for_an_option_of_ours_is_answered_by_the_library_that_was_loaded_before() {
+fn a_direct_system_call_for_an_option_is_answered_by_the_preloaded_library() {
     let table = Table::new(None);
     let fd = table.socket(libc::AF_INET, libc::SOCK_STREAM).unwrap();
     assert_eq!(
@@ -571,17 +571,17 @@ harness::tests![
     a_connection_is_begun_and_what_is_not_answered_is_sent_again_in_virtual_time,
     a_second_thread_waits_in_its_call_and_learns_when_it_was_done,
     time_passes_while_somebody_sleeps_or_waits_and_a_tick_when_it_is_asked_for,
-    who_wants_all_bytes_waits_for_them_for_the_end_or_for_what_ends_the_wait,
+    msg_waitall_waits_for_all_bytes_the_end_or_an_error,
     bytes_are_spliced_from_a_socket_into_a_pipe_and_on_to_a_socket,
-    who_sends_without_a_copy_is_told_which_calls_are_done,
-    who_wants_to_know_how_much_is_left_is_told_and_that_the_end_is,
+    zero_copy_sends_are_reported_when_done,
+    tcp_inq_reports_unread_bytes_and_the_end,
     datagrams_come_and_go,
-    epoll_tells_of_those_who_are_watched_once_or_as_long_as_it_is_so,
+    epoll_reports_edge_and_level_triggered,
     a_socket_of_ipv6_speaks_ipv4_under_mapped_addresses,
-    who_connects_to_nobody_can_connect_again,
+    a_socket_can_connect_again_after_a_refused_connection,
     bytes_that_are_no_packet_do_no_harm,
     options_are_set_and_read_as_linux_numbers_them,
-    who_asks_the_system_for_an_option_of_ours_is_answered_by_the_library_that_was_loaded_before,
+    a_direct_system_call_for_an_option_is_answered_by_the_preloaded_library,
     wrong_flags_leave_functions_that_fail,
     what_is_nowhere_is_refused_and_does_no_harm,
     after_a_host_comes_another_and_the_number_of_one_that_has_gone_is_nobodys,

@@ -46,7 +46,7 @@ pub enum ClientError {
         why: io::Error,
     },
     /// The peer does not speak this API.
-    #[error("what answers at {} does not speak like this version of pantala: {why}", socket.display())]
+    #[error("the program at {} is not this version of pantala: {why}", socket.display())]
     Strange {
         /// The socket.
         socket: PathBuf,

@@ -7,7 +7,7 @@
 //! | `PATCH /v1/interfaces/NAME` | [`InterfaceChange`] |
 //! | `GET /v1/rings` | [`Ring`]: whose each is, and what happened at it |
 //! | `PUT /v1/interfaces/NAME/rings/N` | [`RingChange`]: move it to another CPU |
-//! | `GET /v1/interfaces/NAME/monitor` | [`Monitored`]: what it received since it only monitors |
+//! | `GET /v1/interfaces/NAME/monitor` | [`Monitored`]: frames received in monitor mode |
 //! | `GET /v1/routes?family=` | [`Route`] |
 //! | `GET /v1/routes/get?to=ADDRESS` | [`RouteAnswer`]: which way would a packet go |
 //! | `POST /v1/routes`, `DELETE /v1/routes?to=PREFIX&via=` | [`RouteRequest`] |

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_section_says_who_may_and_how_much() {
+    fn the_section_sets_users_and_limits() {
         let given =
             parse("[programs]\nusers = [\"www-data\", \"1000\"]\nlow_ports = \"www-data\"\nsockets = 9");
         let programs = given.unwrap().unwrap();

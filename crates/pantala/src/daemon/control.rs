@@ -203,7 +203,7 @@ impl Control {
         if ended > 0
             && let Err(why) = self.publish()
         {
-            log::warning(&format!("hosts may keep this router for a while: {}", why.error));
+            log::warning(&format!("hosts may use this router until its lifetime ends: {}", why.error));
         }
     }
 

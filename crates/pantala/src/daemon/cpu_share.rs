@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn who_slept_for_lack_of_work_owes_less_and_never_more_than_the_most() {
+    fn idle_sleep_pays_off_the_cpu_share_debt_which_is_bounded() {
         let mut share = Share::new(50);
         assert_eq!(share.due_at(US(200)), None);
         share.left(US(1000));

@@ -81,7 +81,7 @@ pub(crate) async fn watch(control: &Arc<Mutex<Control>>) {
 )]
 fn watched(monitor: LinkMonitor) -> Option<AsyncFd<LinkMonitor>> {
     let watched = AsyncFd::with_interest(monitor, Interest::READABLE);
-    watched.inspect_err(|why| log::warning(&format!("changes of interfaces are not heard of: {why}"))).ok()
+    watched.inspect_err(|why| log::warning(&format!("cannot monitor the kernel's interfaces: {why}"))).ok()
 }
 
 /// The next changes that the kernel tells of.
@@ -158,7 +158,7 @@ impl Control {
             // The program is detached, and sockets are closed, when the rings are.
             interface.hold = Arc::default();
         }
-        log::warning(&format!("{gone}; it is taken up again when it is back"));
+        log::warning(&format!("{gone}; it will be opened again when it returns"));
         published.and(closed)
     }
 
@@ -185,7 +185,7 @@ impl Control {
                     .and_then(|interface| interface.away.as_mut())
                     .is_some_and(|away| away.failed(there, &why));
                 if news {
-                    log::error(&format!("{why}; it is tried again"));
+                    log::error(&format!("{why}; retrying"));
                 }
             }
         }

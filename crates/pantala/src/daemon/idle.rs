@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_interrupted_while_spinning_does_not_spin_for_a_while() {
+    fn a_preempted_spinning_thread_stops_spinning_for_a_while() {
         let mut idle = adaptive(10, 10);
         assert!(!idle.may_sleep(AT(0)) && idle.may_sleep(AT(3000)));
         idle.slept(AT(3000), AT(3010));

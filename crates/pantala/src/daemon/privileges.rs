@@ -46,7 +46,7 @@ pub(crate) fn drop_all_but_to_connect() {
     let is_root = user::current().0 == 0;
     keep_at_most(if is_root { CapabilitySet::DAC_OVERRIDE } else { CapabilitySet::empty() });
     if let Err(why) = caps::put_aside() {
-        log::warning(&format!("cannot put privileges aside: {why}"));
+        log::warning(&format!("cannot lower capabilities: {why}"));
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn drop_all_and_confine(role: Role, seccomp: Seccomp) {
         return;
     }
     if let Err(why) = seccomp::confine(role, otherwise) {
-        log::warning(&format!("a thread may make any system call: {why}"));
+        log::warning(&format!("no seccomp filter for a thread: {why}"));
     }
 }
 

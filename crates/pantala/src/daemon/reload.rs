@@ -99,7 +99,7 @@ impl Control {
                 "nothing was changed".to_owned()
             } else {
                 format!(
-                    "and not to be had as it was before: {}; the next reload tries again",
+                    "and the state before could not be restored: {}; the next reload tries again",
                     lost.join(", ")
                 )
             })

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_nobody_has_and_a_name_that_is_none_do_no_harm() {
+    fn an_unknown_socket_and_an_invalid_name_do_no_harm() {
         assert!(open("vsock:2:1234").is_err());
         let name = format!("@pt-notify-none-{}", std::process::id());
         let manager = ServiceManager { socket: Some(open(&name).unwrap()), every: None };

@@ -48,12 +48,12 @@ impl SleepState {
         let mut fds = vec![PollFd::new(&self.bell, PollFlags::IN)];
         fds.extend(devices.iter().map(|(_, device)| PollFd::new(device, PollFlags::IN)));
         if let Err(why) = wait(&mut fds, timeout) {
-            log::warning(&format!("a netisr cannot sleep: {why}"));
+            log::warning(&format!("a netisr cannot wait for its devices: {why}"));
         }
         if fds[0].revents().contains(PollFlags::IN)
             && let Err(why) = self.bell.clear()
         {
-            log::warning(&format!("the netisr's bell: {why}"));
+            log::warning(&format!("the netisr's wake-up: {why}"));
         }
         let broken = devices.iter().zip(&fds[1..]).filter(|(_, fd)| is_broken(fd.revents()));
         let broken: Vec<usize> = broken.map(|((at, _), _)| *at).collect();

@@ -13,7 +13,7 @@ pub(crate) fn secret() -> std::io::Result<u128> {
         Ok(id) => Ok(id),
         Err(_) => {
             log::warning(&format!(
-                "{MACHINE_ID} names no machine: addresses of `autoconf` change with each start"
+                "{MACHINE_ID} has no machine ID: addresses of `autoconf` change with each start"
             ));
             entropy::key()
         }

@@ -122,7 +122,7 @@ impl Control {
                 [(Hit::Connections, "connection"), (Hit::Requests, "request"), (Hit::Bytes, "byte")]
                     .map(|(hit, noun)| counted(site.count(hit), noun));
             let folder = site.serve.folder.display();
-            log::info(&format!("{folder} is not served any more: {connections}, {requests}, {bytes}"));
+            log::info(&format!("{folder} is no longer served: {connections}, {requests}, {bytes}"));
             site.reader
         });
         ended.collect()

@@ -1,4 +1,4 @@
-//! The generator's receiver inside of a running stack: on an interface that only monitors, a netisr shows it what a ring
+//! The generator's receiver inside of a running stack: on an interface in monitor mode, a netisr shows it what a ring
 //! receives.
 
 use core::any::Any;

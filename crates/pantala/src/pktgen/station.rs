@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_whether_an_address_is_free_gets_no_answer() {
+    fn an_arp_probe_is_not_answered() {
         let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
         for ((range, one, other), unspecified) in FAMILIES.into_iter().zip(any) {
             let question = station(THERE, other).ask(unspecified, addr(one)).unwrap();

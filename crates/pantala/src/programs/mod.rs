@@ -51,7 +51,7 @@ pub(crate) fn start(listener: UnixListener, remotes: Vec<Remote>, limits: Limits
         privileges::drop_all();
         let registry = Rc::new(Registry::new(sockets, remotes, limits));
         let Err(why) = LocalSet::new().block_on(&runtime, requests::serve(listener, registry));
-        log::warning(&format!("programs are not served any more: {why}"));
+        log::warning(&format!("programs are no longer served: {why}"));
     })?;
     Ok(())
 }

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_nothing_or_too_little_is_given_up_and_who_takes_all_there_is_is_not() {
+    fn a_slow_reader_is_closed_and_one_that_keeps_up_is_not() {
         let [[one, ..], _] = clients();
         let budget = budget(1 << 20, 1 << 20);
         let at = |s: u64| Instant::from_ns(1_000_000_000 * (100 + s));

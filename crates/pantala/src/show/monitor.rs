@@ -1,4 +1,4 @@
-//! `netstat -M`: what an interface has received that only monitors.
+//! `netstat -M`: frames received by an interface in monitor mode.
 
 use core::fmt::Write;
 

@@ -179,7 +179,7 @@ fn what_is_given_up_was_neither_read_nor_written() {
 }
 
 #[test]
-fn a_datagram_that_was_not_waited_for_is_there_for_who_asks_next() {
+fn a_datagram_of_a_cancelled_receive_is_read_by_the_next() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     each(85, |turned, at| {
         runtime.block_on(async {
@@ -195,7 +195,7 @@ fn a_datagram_that_was_not_waited_for_is_there_for_who_asks_next() {
 }
 
 #[test]
-fn who_waits_when_the_netisr_ends_is_told() {
+fn blocked_calls_fail_when_the_netisr_ends() {
     let turned = Turned::new();
     let at: SocketAddr = (ADDRS[0].parse::<IpAddr>().unwrap(), 80).into();
     let listener = blocking::TcpListener::bind(&turned.sockets, at).unwrap();
@@ -211,7 +211,7 @@ fn who_waits_when_the_netisr_ends_is_told() {
 }
 
 #[test]
-fn who_is_woken_because_a_netisr_is_gone_finds_it_gone() {
+fn a_waiter_woken_by_the_end_of_a_netisr_sees_its_end() {
     let held = Arc::<Mutex<Option<Client>>>::default();
     let (looks, (tell, told)) = (Arc::clone(&held), channel());
     let mut sleeper = Sleeper::new(Box::new(move || {

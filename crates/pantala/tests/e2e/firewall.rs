@@ -50,9 +50,9 @@ fn connect(
     stream.map(|stream| (stream, listener)).map_err(|why| why.kind())
 }
 
-fn who_was_spoken_to_may_answer_and_nobody_else_speaks() {
+fn replies_pass_a_stateful_firewall_and_unsolicited_packets_do_not() {
     let rules = "add 100 check-state\nadd 200 allow ip from any to any recv if1 keep-state\n";
-    let Some(lab) = lab("firewall::who_was_spoken_to_may_answer_and_nobody_else_speaks", "deny", rules)
+    let Some(lab) = lab("firewall::replies_pass_a_stateful_firewall_and_unsolicited_packets_do_not", "deny", rules)
     else {
         return;
     };
@@ -268,7 +268,7 @@ fn translated_connections_leave_with_the_address_of_the_interface_and_answers_co
 }
 
 harness::tests![
-    who_was_spoken_to_may_answer_and_nobody_else_speaks,
+    replies_pass_a_stateful_firewall_and_unsolicited_packets_do_not,
     states_are_shown_with_both_ends,
     of_ten_allowed_connections_the_eleventh_is_refused,
     rules_come_and_go_while_a_transfer_runs,

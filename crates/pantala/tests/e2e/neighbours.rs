@@ -48,10 +48,10 @@ fn a_host_that_was_spoken_to_is_known_and_its_entry_runs_out() {
     });
 }
 
-fn an_entry_that_nobody_uses_goes_stale_and_is_confirmed_when_it_is_used_again() {
+fn an_unused_entry_goes_stale_and_is_confirmed_on_its_next_use() {
     /// Above the longest `ReachableTime` that may be drawn (RFC 4861 §6.3.2: half as long again as 30 s).
     const LONGEST: Duration = Duration::from_secs(50);
-    let test = "neighbours::an_entry_that_nobody_uses_goes_stale_and_is_confirmed_when_it_is_used_again";
+    let test = "neighbours::an_unused_entry_goes_stale_and_is_confirmed_on_its_next_use";
     let Some(lab) = lab(test) else { return };
     let (a, b) = lab.pair();
     let state = |family| Some(entry(&lab, family, b.addr(family))?["state"].as_str()?.to_owned());
@@ -147,7 +147,7 @@ fn an_address_that_a_host_has_too_is_reported() {
 
 harness::tests![
     a_host_that_was_spoken_to_is_known_and_its_entry_runs_out,
-    an_entry_that_nobody_uses_goes_stale_and_is_confirmed_when_it_is_used_again,
+    an_unused_entry_goes_stale_and_is_confirmed_on_its_next_use,
     one_that_does_not_answer_is_incomplete_and_then_gone,
     entries_are_deleted_and_learnt_again,
     a_static_entry_is_obeyed_and_not_overwritten,

@@ -246,7 +246,7 @@ fn blackhole(router: &Netns, to: IpNet) {
     netlink.add_route(&Route { to, via: None, ifindex: Some(loopback) }).unwrap();
 }
 
-fn a_gateway_that_does_not_answer_is_an_error_that_says_who_was_asked() {
+fn a_silent_gateway_is_an_error_with_its_address() {
     let Some(track) = Track::build(Router::Kernel, Ports::Xdp("native")) else { return };
     for family in Family::BOTH {
         let nobody = net(family, 1, 0x77).addr();
@@ -361,7 +361,7 @@ harness::tests![
     at_a_low_rate_nothing_is_lost_by_any_router_over_any_device,
     between_veths_pantala_forwards_what_af_xdp_sends,
     what_a_router_discards_is_missed,
-    a_gateway_that_does_not_answer_is_an_error_that_says_who_was_asked,
+    a_silent_gateway_is_an_error_with_its_address,
     an_interrupted_test_says_what_it_saw_and_puts_everything_back,
     an_interface_that_monitors_measures_and_does_nothing_else,
 ];

@@ -17,8 +17,8 @@ const WINDOW: u32 = 6;
 /// Moves under load; each goes to the other CPU.
 const MOVES: u32 = 60;
 
-fn rings_are_dealt_to_the_cpus_and_it_is_said_who_steers() {
-    const TEST: &str = "rings::rings_are_dealt_to_the_cpus_and_it_is_said_who_steers";
+fn rings_are_spread_over_the_cpus_and_the_steering_is_shown() {
+    const TEST: &str = "rings::rings_are_spread_over_the_cpus_and_the_steering_is_shown";
     if !need::two_cpus() {
         return;
     }
@@ -181,7 +181,7 @@ fn a_ring_that_cannot_move_stays_and_says_why() {
 }
 
 harness::tests![
-    rings_are_dealt_to_the_cpus_and_it_is_said_who_steers,
+    rings_are_spread_over_the_cpus_and_the_steering_is_shown,
     rings_that_move_while_packets_flow_lose_none,
     a_ring_that_cannot_move_stays_and_says_why,
 ];

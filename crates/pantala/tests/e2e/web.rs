@@ -198,9 +198,9 @@ fn requests_in_a_row_are_answered_in_their_order_on_one_connection() {
     });
 }
 
-fn a_thousand_connections_at_once_are_answered_and_those_who_say_nothing_hold_nobody_up() {
+fn a_thousand_connections_at_once_are_answered_beside_silent_ones() {
     let folder = Folder::new("many", 100_000);
-    let test = "web::a_thousand_connections_at_once_are_answered_and_those_who_say_nothing_hold_nobody_up";
+    let test = "web::a_thousand_connections_at_once_are_answered_beside_silent_ones";
     if !need::files(3000) {
         return;
     }
@@ -380,7 +380,7 @@ harness::tests![
     a_linux_client_that_has_been_here_before_asks_with_its_first_packet,
     files_are_served_and_nothing_outside_of_their_folder,
     requests_in_a_row_are_answered_in_their_order_on_one_connection,
-    a_thousand_connections_at_once_are_answered_and_those_who_say_nothing_hold_nobody_up,
+    a_thousand_connections_at_once_are_answered_beside_silent_ones,
     a_request_whose_end_is_not_clear_is_refused_and_what_follows_is_no_request,
     readers_of_a_large_file_that_take_nothing_hold_a_bounded_memory_which_goes_back_when_they_are_gone,
     curl_is_served,

@@ -60,7 +60,7 @@ fn threads_of_two_stacks_talk_over_shared_memory() {
     ends(memif_threads::main);
 }
 
-fn datagrams_go_to_one_to_nobody_and_to_a_group() {
+fn datagrams_go_to_one_socket_to_none_and_to_a_group() {
     ends(udp::main);
 }
 
@@ -77,7 +77,7 @@ harness::tests![
     hyper_serves_tasks_of_two_threads_from_two_cpus,
     the_client_of_hyper_asks_a_web_server_over_a_wire_in_memory,
     threads_of_two_stacks_talk_over_shared_memory,
-    datagrams_go_to_one_to_nobody_and_to_a_group,
+    datagrams_go_to_one_socket_to_none_and_to_a_group,
     the_kernel_hears_its_echo_from_a_program_on_the_netisr,
     curl_reads_a_page_from_two_cpus_over_a_tap,
 ];

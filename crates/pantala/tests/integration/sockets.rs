@@ -77,30 +77,30 @@ suite! {
     streams:
     what_is_sent_comes_back_and_the_end_behind_it
     many_connections_at_once_are_each_their_own
-    a_port_where_nobody_listens_refuses
+    a_port_without_a_listener_refuses
     an_address_is_bound_once_and_only_if_it_is_ours
     a_read_waits_no_longer_than_it_may
     what_cannot_be_done_at_once_is_not_waited_for
-    who_does_not_read_all_resets_the_connection
-    a_shutdown_wakes_who_reads
+    close_with_unread_data_resets_the_connection
+    shutdown_wakes_a_blocked_reader
     a_peek_takes_nothing
     a_clone_is_the_same_connection
     no_timeout_is_not_a_timeout
-    who_does_not_linger_resets_the_connection
+    close_with_linger_zero_resets_the_connection
     a_listener_is_for_both_families_unless_it_says_so
-    a_place_is_shared_by_those_who_all_say_so
+    an_address_is_shared_only_with_reuseport_on_all_sockets
 }
 
 suite! {
     datagrams:
-    a_datagram_comes_whole_from_whom_it_says_and_is_answered
+    a_datagram_arrives_whole_with_its_source_and_is_answered
     what_one_sends_to_one_comes_in_its_order
     what_there_is_no_room_for_is_gone_with_its_datagram
     a_connected_socket_hears_its_peer_alone
-    a_connected_socket_is_told_that_nobody_is_there
-    who_sends_to_many_is_not_told_of_one
+    a_connected_socket_gets_connection_refused
+    an_unconnected_socket_gets_no_error_of_one_destination
     a_peek_leaves_a_datagram_where_it_is
-    nobody_waits_for_a_datagram_longer_than_he_wants
+    a_receive_call_ends_at_its_timeout
     a_place_is_bound_once_and_only_if_it_is_ours
     what_cannot_be_a_datagram_is_refused
 }
@@ -111,7 +111,7 @@ mod options {
         a_datagram_comes_with_the_hops_and_the_class_that_were_asked_for
         a_connection_has_the_hops_and_the_class_that_each_end_has_asked_for
         short_writes_wait_for_those_before_them_unless_they_must_not
-        who_does_not_answer_when_he_is_asked_is_given_up
+        a_connection_ends_after_unanswered_keepalive_probes
         buffers_bound_what_is_sent_and_not_read
         a_buffer_that_is_changed_bounds_what_follows
         a_buffer_bounds_the_datagrams_that_wait
@@ -123,7 +123,7 @@ mod groups {
         groups and on the netisr:
         a_group_is_heard_from_when_it_is_joined_until_it_is_left
         what_is_sent_to_a_group_goes_as_far_as_was_asked_for
-        who_sends_to_a_group_hears_it_if_he_wants
+        multicast_loopback_follows_its_option
         what_is_sent_to_a_group_leaves_by_the_interface_that_is_named
     }
 }

@@ -8,7 +8,7 @@ use loom::{
 use pkt::byte_channel::{Reader, Writer, lanes};
 
 #[test]
-fn bytes_arrive_in_order_and_nobody_waits_in_vain() {
+fn bytes_arrive_in_order_and_no_wake_up_is_lost() {
     bounded(3, || {
         let (near, far) = lanes(1, 2).unwrap();
         let (tx, _back) = near.take(0).unwrap();
@@ -92,7 +92,7 @@ fn an_end_that_is_told_of_is_not_overlooked() {
 /// One end leaves a lane while the other takes it, and it is begun again as soon as it can be: its holder then touches no
 /// byte that another thread touches.
 #[test]
-fn a_lane_that_is_begun_again_is_nobody_elses() {
+fn a_reused_byte_channel_belongs_to_its_new_owner() {
     bounded(3, || {
         let (near, far) = lanes(1, 1).unwrap();
         let (mut tx, rx) = near.take(0).unwrap();

@@ -20,7 +20,7 @@ fn pass(tally: &Tally, inside: &AtomicUsize, limit: u16) -> bool {
 }
 
 #[test]
-fn two_who_begin_a_number_begin_one_number() {
+fn two_threads_that_create_a_number_create_one() {
     loom::model(|| {
         let (tally, inside) = (Arc::new(Tally::new(1)), Arc::new(AtomicUsize::new(0)));
         let (theirs, inside2) = (Arc::clone(&tally), Arc::clone(&inside));

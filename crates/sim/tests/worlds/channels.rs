@@ -222,7 +222,7 @@ fn what_has_come_is_read_to_its_end_however_late_and_though_the_connection_is_go
 }
 
 #[test]
-fn a_connection_that_nobody_wants_fails_with_the_reason() {
+fn a_refused_connection_fails_with_the_reason() {
     for (shape, family) in Shape::doubling().into_iter().zip(Family::BOTH.into_iter().cycle()) {
         let mut scene = Scene::new(1, shape, cable::Spec::default(), SMALL, Role::Echo);
         let [nobody, nowhere] = [(family.addr(1, 2), PORT + 1), (family.addr(200, 2), PORT)];

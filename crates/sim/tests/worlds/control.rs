@@ -305,7 +305,7 @@ fn an_interface_that_is_removed_under_load_leaves_no_buffer_behind() {
 
 /// While the change is on its way, some CPUs ask others for neighbours on a link that those hold for gone.
 #[test]
-fn an_interface_that_flaps_under_load_leaves_nobody_waiting() {
+fn a_flapping_interface_under_load_leaves_no_waiter() {
     for family in Family::BOTH {
         for seed in seeds(12) {
             let mut pair = pair("flap", seed, Shape { cpus: 4, rings: 2, rss: Rss::Wrong });

@@ -317,7 +317,7 @@ impl Churn {
 }
 
 #[test]
-fn who_looks_a_few_at_a_time_meets_what_stays_once_and_nothing_twice_while_all_come_and_go() {
+fn a_paged_listing_shows_lasting_entries_once_and_none_twice_while_others_come_and_go() {
     for seed in seeds(2) {
         for cpus in [1, 2, 4, 8] {
             let mut churn = Churn::new(seed, cpus);

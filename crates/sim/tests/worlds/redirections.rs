@@ -183,7 +183,7 @@ fn question(random: &mut Random, from: u16) -> Question {
 }
 
 #[test]
-fn each_question_is_answered_by_whom_it_was_put_to_and_nothing_is_left() {
+fn each_request_is_answered_by_its_cpu_and_nothing_is_left() {
     for (seed, cpus) in seeds(4).flat_map(|seed| CPUS.map(|cpus| (seed, cpus))) {
         let mut scene = Scene::new("redirections", seed, cpus, Settings::default());
         let mut random = Random::new(seed);

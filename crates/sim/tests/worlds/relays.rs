@@ -266,7 +266,7 @@ impl Scene {
 }
 
 #[test]
-fn who_does_not_read_gets_a_bounded_part_of_a_relays_memory_and_others_get_through() {
+fn a_client_that_does_not_read_holds_a_bounded_part_of_a_relays_memory() {
     for seed in seeds(1) {
         for family in Family::BOTH {
             let mut scene = Scene::new("deaf", seed, Shape::doubling()[1], family);

@@ -95,7 +95,7 @@ fn on_a_short_path_cubic_is_as_fast_as_a_reno_connection() {
 }
 
 #[test]
-fn who_loses_before_it_is_back_makes_room_for_others() {
+fn a_second_loss_below_w_max_lowers_w_max() {
     let mut congestion = Congestion::new(Algorithm::Cubic, MSS, 100 * MSS);
     congestion.congested(100 * MSS, Sign::Loss);
     congestion.congested(70 * MSS, Sign::Loss);

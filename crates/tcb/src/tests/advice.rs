@@ -48,7 +48,7 @@ fn ends_after(mut end: Lone) -> Option<u64> {
 }
 
 #[test]
-fn who_is_not_switched_on_tells_nothing_and_hears_nothing() {
+fn without_the_user_timeout_option_none_is_sent_or_heard() {
     let off = Settings { user_timeout: Some(300 * SECOND), ..Settings::default() };
     let mut pair = Pair::begin([off, tells(Some(500))], 0, 1);
     pair.run_for(3 * DELAY);
@@ -159,7 +159,7 @@ fn no_wait_is_shorter_than_that_for_an_answer_to_what_is_sent_again() {
 }
 
 #[test]
-fn who_has_set_it_keeps_it_unless_it_says_otherwise() {
+fn a_user_timeout_that_was_set_is_kept_unless_the_socket_yields() {
     let mut end = waiting(tells(None), 1200);
     end.tcb.change(Change::UserTimeout(Some(50 * SECOND)), end.now);
     assert_eq!(ends_after(end), Some(50));
@@ -205,7 +205,7 @@ fn a_syn_is_heard_and_counts_when_the_connection_stands() {
 }
 
 #[test]
-fn who_asks_in_a_silence_does_so_behind_the_time_that_the_other_end_may_be_gone() {
+fn keepalive_probes_begin_after_the_peers_user_timeout() {
     let mut end = Lone::in_state(Established, tells(None));
     let ask = [
         Change::KeepIdle(10 * SECOND),

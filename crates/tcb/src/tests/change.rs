@@ -21,7 +21,7 @@ fn ask_after(idle: u64, interval: u64, count: u8) -> [Change; 4] {
 }
 
 #[test]
-fn who_is_silent_is_asked_and_given_up_if_no_answer_comes() {
+fn an_idle_peer_is_probed_and_the_connection_ends_without_an_answer() {
     let mut end = Lone::in_state(Established, Settings::default());
     ask_after(15, 5, 2).into_iter().for_each(|change| end.tcb.change(change, end.now));
     let question = ". 0:0(0) ack 1 win 65535".to_owned();
@@ -33,7 +33,7 @@ fn who_is_silent_is_asked_and_given_up_if_no_answer_comes() {
 }
 
 #[test]
-fn who_answers_is_asked_again_only_after_the_next_silence() {
+fn an_answered_keepalive_is_repeated_only_after_the_next_idle_time() {
     let mut end = Lone::in_state(Established, Settings::default());
     ask_after(15, 5, 2).into_iter().for_each(|change| end.tcb.change(change, end.now));
     for _ in 0..5 {

@@ -167,7 +167,7 @@ fn what_comes_late_but_comes_costs_no_window_where_reordering_is_waited_out() {
 }
 
 #[test]
-fn who_signs_and_stamps_has_no_room_for_blocks_and_counts_duplicates() {
+fn with_signature_and_timestamps_there_is_no_sack_and_duplicates_are_counted() {
     let settings = Settings { signs: true, ..Settings::default() };
     let mut end = Lone::connects(settings);
     let stamps = Options { timestamps: Some((1, 0)), ..Options::NONE };

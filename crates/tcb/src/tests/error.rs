@@ -166,7 +166,7 @@ fn a_router_that_says_of_a_segment_that_arrives_that_it_was_too_long_is_not_beli
 }
 
 #[test]
-fn a_reset_is_a_refusal_only_to_who_has_begun() {
+fn a_reset_means_refused_only_in_syn_sent() {
     let mut begun = Lone::in_state(SynReceived, Settings::default());
     begun.gets("R 1:1(0)");
     let mut listened = Lone::answers(Settings::default());

@@ -68,7 +68,7 @@ fn the_end_of_data_that_was_not_taken_waits_for_no_company_but_what_follows_does
 }
 
 #[test]
-fn a_syn_that_nobody_answers_is_sent_again_without_anything_new() {
+fn an_unanswered_syn_is_retransmitted_without_new_options() {
     let (mut end, _) = opens(cookie());
     assert_eq!(end.waits(Duration::from_secs(1)), [(1000, "S 0:0(0) win 65535".to_owned())]);
     assert_eq!(end.tcb.opened(), Some(Opened { cookie: None, taken: None, mss: None }));

@@ -63,7 +63,7 @@ fn a_probe_that_vanishes_costs_no_window() {
 }
 
 #[test]
-fn who_does_not_want_to_know_never_sends_shorter_segments() {
+fn without_path_mtu_discovery_segments_are_never_shortened() {
     let settings = Settings { path_probes: false, ..Settings::default() };
     let mut pair = Pair::begin([settings; 2], 0, 1);
     pair.longest = 1300;

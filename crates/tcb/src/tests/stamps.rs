@@ -20,7 +20,7 @@ fn echo(end: &mut Lone) -> u32 {
 }
 
 #[test]
-fn who_acknowledges_what_was_never_sent_sets_no_timestamp_that_later_ones_would_be_older_than() {
+fn an_acknowledgment_of_unsent_data_does_not_update_ts_recent() {
     let mut end = stamped(Settings::default());
     for ack in [9999, u32::MAX - 70_000] {
         end.gets_with(&format!(". 1:1(0) ack {ack}"), at(200_000));

@@ -131,7 +131,7 @@ fn what_comes_with_a_syn_that_crosses_ours_is_read_when_the_connection_stands() 
 }
 
 #[test]
-fn an_end_with_the_beginning_begins_nothing_where_nobody_wants_it() {
+fn a_syn_with_fin_to_a_closed_port_creates_nothing() {
     let mut end = Lone::in_state(SynSent, Settings { drop_synfin: true, ..Settings::default() });
     assert!(end.gets("SF 0:3(3)").is_empty());
     assert_eq!(end.tcb.state(), SynSent);
@@ -180,7 +180,7 @@ fn an_end_that_crosses_ours_is_acknowledged_by_sending_ours_again() {
 }
 
 #[test]
-fn who_has_gone_with_bytes_unread_or_gets_more_resets() {
+fn a_closed_end_with_unread_or_further_data_sends_a_reset() {
     let mut end = Lone::in_state(Established, Settings::default());
     assert!(end.gets("P. 1:11(10) ack 1").is_empty());
     end.tcb.release(end.now);
@@ -205,7 +205,7 @@ fn who_has_gone_with_bytes_unread_or_gets_more_resets() {
 }
 
 #[test]
-fn who_has_gone_does_not_wait_for_ever_for_the_other_end_to_go() {
+fn a_closed_connection_leaves_fin_wait_2_after_its_timeout() {
     let settings = Settings { fin_wait_2: Duration::from_secs(60), ..Settings::default() };
     for is_released in [false, true] {
         let mut end = Lone::in_state(FinWait2, settings);

@@ -39,7 +39,7 @@ fn a_syn_is_sent_again_after_a_second_and_then_twice_as_long_each_time_with_some
 }
 
 #[test]
-fn who_gets_no_answer_to_a_syn_tries_for_three_minutes() {
+fn an_unanswered_syn_is_retried_for_three_minutes() {
     let all = syns(Settings::default());
     assert_eq!(all.last().map(|(at, _)| *at), Some(128_000), "the next would be behind the third minute");
     let mut end = Lone::begins(Settings::default());
@@ -73,7 +73,7 @@ fn a_syn_that_stays_unanswered_may_leave_its_offers_out() {
 }
 
 #[test]
-fn who_offers_nothing_takes_nothing() {
+fn an_option_not_offered_is_not_accepted() {
     let mut end = Lone::connects(Settings { no_options: true, ..Settings::default() });
     let all =
         Options { window_scale: Some(7), sack_permitted: true, timestamps: Some((1, 0)), ..Options::NONE };

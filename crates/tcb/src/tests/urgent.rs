@@ -40,7 +40,7 @@ fn sends(end: &mut Lone) -> Vec<(bool, u16, usize)> {
 }
 
 #[test]
-fn who_sends_urgently_tells_where_that_ends_until_it_is_acknowledged() {
+fn the_urgent_pointer_is_sent_until_it_is_acknowledged() {
     let mut end = standing(true);
     end.tcb.send(b"plain");
     assert_eq!(sends(&mut end), [(false, 0, 5)]);

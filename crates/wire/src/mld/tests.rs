@@ -94,7 +94,7 @@ fn messages_of_version_1_are_intact_and_name_their_group() {
 }
 
 #[test]
-fn nobody_is_told_of_groups_that_everybody_is_in() {
+fn the_all_hosts_groups_are_not_reported() {
     let groups = ["ff02::1", "ff01::2", "ff02::2", "ff02::1:ff00:1", "2001:db8::1"];
     let reported = groups.map(|group| is_reported(group.parse().unwrap()));
     assert_eq!(reported, [false, false, true, true, false]);

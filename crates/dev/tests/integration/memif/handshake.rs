@@ -252,7 +252,7 @@ fn a_slave_that_hangs_up_at_each_step() {
     until("it is down again", || master.is_down());
 }
 
-fn who_says_nothing_is_sent_away_and_holds_nobody_up() {
+fn a_silent_client_is_disconnected_and_delays_no_others() {
     let place = Place::new();
     let mut master = End::open(place.options(Role::Master));
     let silent: Vec<_> = (0..10).map(|_| RoguePeer::connect(&place)).collect();
@@ -285,7 +285,7 @@ fn a_second_slave_is_sent_away_and_the_first_stays() {
     assert!(master.is_up() && slave.is_up());
 }
 
-fn descriptors_that_nobody_asked_for_are_closed() {
+fn unexpected_descriptors_are_closed() {
     let place = Place::new();
     let mut master = End::open(place.options(Role::Master));
     let mut rogue = RoguePeer::connect(&place);
@@ -309,8 +309,8 @@ harness::tests![
     more_rings_than_the_master_has,
     a_master_that_hangs_up_at_each_step,
     a_slave_that_hangs_up_at_each_step,
-    who_says_nothing_is_sent_away_and_holds_nobody_up,
+    a_silent_client_is_disconnected_and_delays_no_others,
     a_crowd_is_let_in_up_to_its_bound,
     a_second_slave_is_sent_away_and_the_first_stays,
-    descriptors_that_nobody_asked_for_are_closed,
+    unexpected_descriptors_are_closed,
 ];

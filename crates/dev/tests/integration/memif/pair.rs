@@ -237,7 +237,7 @@ fn options_out_of_bounds_are_refused() {
     assert!(hub.open(long).is_err());
 }
 
-fn a_socket_that_nobody_listens_at_is_replaced_and_another_one_is_not() {
+fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
     let place = Place::new();
     {
         let stale = std::os::unix::net::UnixListener::bind(place.socket()).unwrap();
@@ -265,5 +265,5 @@ harness::tests![
     interfaces_share_a_socket_by_their_ids,
     a_secret_is_asked_for_and_must_be_the_same,
     options_out_of_bounds_are_refused,
-    a_socket_that_nobody_listens_at_is_replaced_and_another_one_is_not,
+    a_stale_unix_socket_is_replaced_and_a_live_one_is_not,
 ];

@@ -42,7 +42,7 @@ impl fmt::Display for Error {
             Self::TooManyTables => write!(f, "limit reached ({TABLES_MAX} tables)"),
             Self::InUse(name) => write!(f, "table {name} is in use: delete the rule that looks it up first"),
             Self::Locked(name) => write!(f, "table {name} is locked"),
-            Self::WrongKey(name, key) => write!(f, "{key} is no key of table {name}"),
+            Self::WrongKey(name, key) => write!(f, "{key} is not a key of table {name}"),
             Self::WrongKind(name) => write!(f, "table {name} has keys of another kind"),
             Self::EntryExists(key) => write!(f, "{key} is in the table already"),
             Self::NoSuchEntry(key) => write!(f, "{key} is not in the table"),

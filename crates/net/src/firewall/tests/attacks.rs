@@ -120,7 +120,7 @@ fn segments_outside_of_the_window_keep_no_connection_alive() {
 /// Naptha: connections that are opened and then left alone, so that they fill the other end's tables. Each source has a
 /// few of them, for as long as no keepalive is answered.
 #[test]
-fn who_opens_connections_and_says_nothing_holds_a_few_for_a_while() {
+fn silent_connections_are_few_and_time_out() {
     for family in families() {
         let mut bench = router(
             "add check-state\nadd allow tcp from any to any 80 in recv mem1 setup limit src-addr 10\n",

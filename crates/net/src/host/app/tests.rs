@@ -240,7 +240,7 @@ fn what_is_not_read_is_told_again_when_more_comes_and_the_end_is_told_once() {
 }
 
 #[test]
-fn who_could_not_send_all_is_told_when_a_third_of_the_buffer_is_free() {
+fn a_full_send_buffer_is_writable_again_when_a_third_is_free() {
     for addr in families() {
         let mut bench = Bench::new(1);
         let server = SocketAddr::from((addr, PORT));
@@ -289,7 +289,7 @@ fn a_refused_connection_is_told_with_its_reason() {
 }
 
 #[test]
-fn who_leaves_something_undone_is_called_in_the_next_turn_and_others_in_between() {
+fn an_application_with_work_left_is_called_in_the_next_turn_after_the_others() {
     for addr in families() {
         let mut host = Host::new(addr, |cx, told, conn| {
             if let (AppEvent::Readable, Some(conn)) = (told, conn)
@@ -403,7 +403,7 @@ fn a_program_is_called_at_the_time_it_has_asked_for_and_the_turn_says_so() {
 }
 
 #[test]
-fn who_is_outside_can_call_a_program_for_as_long_as_it_is_there() {
+fn an_application_can_be_called_from_outside_while_it_runs() {
     let mut bench = Bench::new(1);
     let (name, told_name) = channel();
     let begins = move |cx: &mut AppContext<'_>| {

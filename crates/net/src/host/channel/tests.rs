@@ -157,7 +157,7 @@ fn bind(bench: &mut Bench, client: &mut Client, ip: IpAddr) -> (Writer, Reader) 
 }
 
 #[test]
-fn whoever_does_not_listen_to_answers_is_not_heard_either_and_none_is_lost() {
+fn a_client_that_reads_no_responses_is_not_read_and_none_is_lost() {
     let mut bench = Bench::new(1);
     let mut client = open(&mut bench).unwrap();
     let (tx, _rx) = bind(&mut bench, &mut client, addr4(1, 1).into());

@@ -262,7 +262,7 @@ fn no_more_pings_run_than_may() {
 }
 
 #[test]
-fn replies_and_errors_that_nobody_waits_for_die() {
+fn unexpected_replies_and_errors_are_dropped() {
     for (dst, router) in families() {
         let mut bench = Bench::new(1);
         let ping = Ping::begin(&mut bench, dst, 56);

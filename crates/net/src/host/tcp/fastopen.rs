@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_nobody_tells_are_used_for_two_minutes_and_good_for_as_long_again_on_all_cpus() {
+    fn fast_open_keys_rotate_every_two_minutes_and_stay_valid_for_two_more_on_all_cpus() {
         let mut bench = Bench::with(1, 2, |_| ());
         bench.netisrs.iter_mut().for_each(|netisr| draw_cookie_keys(&mut netisr.cpu, 9));
         let at = |addr: &str| addr.parse().unwrap();

@@ -130,7 +130,7 @@ fn bytes_go_both_ways_and_both_ends_end_on_the_cpu_where_they_began() {
 }
 
 #[test]
-fn who_is_not_waited_for_is_refused() {
+fn unexpected_connections_are_refused() {
     for addr in families() {
         let mut host = Host::new(1, addr, |listen| listen.addr.set_port(81));
         let client = host.connect(0);
@@ -177,7 +177,7 @@ fn no_more_stand_than_may_wait_to_be_accepted_and_the_others_follow_later() {
 }
 
 #[test]
-fn a_port_is_waited_on_once_unless_all_who_wait_share_it() {
+fn a_port_has_one_listener_unless_all_share_it() {
     for addr in families() {
         let mut host = Host::new(1, addr, |listen| listen.is_shared = true);
         let shared = Listen { is_shared: true, ..listen_on(host.addr) };
@@ -199,7 +199,7 @@ fn a_port_is_waited_on_once_unless_all_who_wait_share_it() {
 }
 
 #[test]
-fn who_stops_waiting_leaves_what_waits_to_others_of_the_group_or_resets_it() {
+fn a_closed_listener_leaves_its_accept_queue_to_its_group_or_resets_it() {
     for addr in families() {
         let mut host = Host::new(1, addr, |listen| listen.is_shared = true);
         let first = host.listeners[0];
@@ -221,7 +221,7 @@ fn who_stops_waiting_leaves_what_waits_to_others_of_the_group_or_resets_it() {
 }
 
 #[test]
-fn who_was_inherited_and_goes_before_it_is_accepted_keeps_nobody_behind_it_waiting() {
+fn a_connection_that_dies_in_an_inherited_accept_queue_does_not_block_it() {
     for addr in families() {
         let mut host = Host::new(1, addr, |listen| listen.is_shared = true);
         let first = host.listeners[0];

@@ -90,7 +90,7 @@ fn datagrams_of_one_pair_come_to_one_cpu_in_order_and_so_do_the_answers() {
 }
 
 #[test]
-fn who_is_connected_has_what_comes_from_the_other_end_and_nobody_else() {
+fn datagrams_of_the_peer_go_to_the_connected_socket_only() {
     for (addr, peer) in families() {
         let mut bench = Bench::new(1);
         let all = everywhere(&mut bench, &to_bind(any(addr)));
@@ -133,7 +133,7 @@ fn an_ipv6_socket_takes_and_sends_ipv4_too_unless_it_says_no() {
 }
 
 #[test]
-fn those_who_share_a_port_each_have_some_and_one_who_does_not_share_is_refused() {
+fn sockets_with_reuseport_share_connections_and_one_without_is_refused() {
     for (addr, peer) in families() {
         let mut bench = Bench::new(1);
         let shared = Bind { is_shared: true, ..to_bind(addr) };
@@ -312,7 +312,7 @@ fn error_about(from: IpAddr, sent: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn who_is_connected_is_told_once_that_nobody_wants_its_datagrams_on_whatever_cpu_it_is() {
+fn a_connected_socket_gets_one_port_unreachable_on_any_cpu() {
     for (cpus, (_, peer)) in CPUS.into_iter().flat_map(|cpus| families().map(|pair| (cpus, pair))) {
         let mut bench = Bench::with(1, cpus, |_| ());
         for at in 0..usize::from(cpus) {
@@ -332,7 +332,7 @@ fn who_is_connected_is_told_once_that_nobody_wants_its_datagrams_on_whatever_cpu
 }
 
 #[test]
-fn who_sends_to_many_can_ask_which_of_them_did_not_want_it() {
+fn an_unconnected_socket_can_ask_which_destination_was_unreachable() {
     for (addr, peer) in families() {
         let mut bench = Bench::new(1);
         let ids = everywhere(&mut bench, &to_bind(addr));
@@ -364,7 +364,7 @@ fn a_neighbour_that_does_not_answer_is_unreachable() {
 }
 
 #[test]
-fn an_error_about_what_nobody_sent_is_not_ours() {
+fn an_error_about_an_unsent_packet_is_ignored() {
     for (addr, peer) in families() {
         let mut bench = Bench::new(1);
         let forged = [&[0; HEADER_LEN][..], &udp(addr, peer, (1, 2), b"never sent")].concat();
@@ -375,7 +375,7 @@ fn an_error_about_what_nobody_sent_is_not_ours() {
 }
 
 #[test]
-fn to_everybody_on_a_link_is_sent_only_with_leave_and_heard_by_all_who_wait() {
+fn broadcasts_need_permission_and_reach_all_sockets() {
     let mut bench = Bench::new(1);
     let wanted = Bind { is_shared: true, ..to_bind([0; 4].into()) };
     let ids = [0; 2].map(|_| bind(bench.cpu(), &wanted).unwrap());

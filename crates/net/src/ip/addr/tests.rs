@@ -115,7 +115,7 @@ fn a_careful_ipv4_address_is_asked_for_three_times_before_it_is_announced() {
 }
 
 #[test]
-fn an_address_that_somebody_else_has_is_never_used() {
+fn a_duplicate_address_is_never_used() {
     for family in FAMILIES {
         let mut bench = start(false);
         let key = ours(family);
@@ -133,7 +133,7 @@ fn an_address_that_somebody_else_has_is_never_used() {
 }
 
 #[test]
-fn an_optimists_ipv6_address_that_somebody_else_has_is_given_up() {
+fn an_optimistic_ipv6_address_that_is_a_duplicate_is_removed() {
     let mut bench = start(true);
     let key = ours(Family::V6);
     bench.advance(SECOND / 2);
@@ -221,7 +221,7 @@ fn a_configured_address_is_kept_and_defended_once_in_ten_seconds() {
 }
 
 #[test]
-fn who_claims_our_address_is_not_learned_as_a_neighbour() {
+fn a_host_that_claims_our_address_gets_no_neighbour_entry() {
     for family in FAMILIES {
         let mut bench = start(true);
         bench.advance(SECOND * 10);

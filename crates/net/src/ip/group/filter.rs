@@ -91,7 +91,7 @@ mod tests {
     use crate::testkit::{addr4, addr6};
 
     #[test]
-    fn of_several_filters_the_merged_one_admits_whom_one_of_them_admits() {
+    fn a_merged_source_filter_admits_what_any_of_them_admits() {
         let senders4: Vec<IpAddr> = (1..=3).map(|host| addr4(1, host).into()).collect();
         let senders6: Vec<IpAddr> = (1..=3).map(|host| addr6(1, host).into()).collect();
         for senders in [senders4, senders6] {

@@ -425,7 +425,7 @@ fn several_sockets_are_told_as_one_that_wants_what_any_of_them_wants() {
 }
 
 #[test]
-fn who_asks_for_all_for_a_group_or_for_senders_is_answered_once_and_within_the_time() {
+fn general_group_and_source_queries_are_answered_once_and_in_time() {
     for (cpus, family) in each() {
         let mut bench = Bench::with(1, cpus, |_| ());
         let ids = everywhere(&mut bench, family);
@@ -505,7 +505,7 @@ fn what_is_listened_to_is_told_again_when_the_interface_comes_up_and_forgotten_w
 }
 
 #[test]
-fn who_comes_and_goes_while_the_interface_is_down_leaves_nothing_behind() {
+fn groups_joined_and_left_while_the_interface_is_down_leave_nothing_behind() {
     for (cpus, family) in each() {
         let mut bench = Bench::with(1, cpus, |config| config.ifs[0].up = false);
         let ids = everywhere(&mut bench, family);

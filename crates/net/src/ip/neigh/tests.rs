@@ -232,7 +232,7 @@ fn a_neighbour_that_is_silent_when_probed_is_forgotten_and_then_looked_for_anew(
 }
 
 #[test]
-fn an_entry_that_nobody_uses_is_forgotten_after_twenty_minutes() {
+fn an_unused_entry_expires_after_twenty_minutes() {
     for family in FAMILIES {
         let (mut bench, host) = (bench(), family.addr(2, 16));
         bench.hear(2, &question(HOST, host, family.addr(2, 1)));
@@ -244,7 +244,7 @@ fn an_entry_that_nobody_uses_is_forgotten_after_twenty_minutes() {
 }
 
 #[test]
-fn who_asks_for_us_is_learned_and_who_only_talks_is_not() {
+fn a_request_for_our_address_creates_a_neighbour_entry_and_other_packets_do_not() {
     for family in FAMILIES {
         let mut bench = bench();
         let [asker, talker, liar] = [16, 17, 18].map(|host| family.addr(2, host));
@@ -258,7 +258,7 @@ fn who_asks_for_us_is_learned_and_who_only_talks_is_not() {
 }
 
 #[test]
-fn a_stranger_who_asks_for_us_is_not_learned() {
+fn an_off_link_requester_gets_no_neighbour_entry() {
     for family in FAMILIES {
         let mut bench = bench();
         bench.hear(2, &question(HOST, family.addr(7, 16), family.addr(2, 1)));
@@ -286,7 +286,7 @@ fn a_takeover_is_believed_only_when_the_old_neighbour_is_silent() {
 }
 
 #[test]
-fn an_answer_nobody_asked_for_takes_no_neighbour_over() {
+fn an_unsolicited_reply_overrides_no_neighbour_entry() {
     let host = Family::V4.addr(2, 16);
     let mut bench = bench();
     resolve(&mut bench, host);

@@ -48,7 +48,7 @@ fn what_one_router_says_without_end_takes_its_share_and_nothing_of_others() {
 }
 
 #[test]
-fn one_host_with_many_conversations_takes_its_share_whoever_speaks_of_it() {
+fn a_host_with_many_conversations_takes_one_share() {
     for family in 0..2 {
         let mut paths = Paths::new(7);
         for number in 0..1000 {

@@ -80,7 +80,7 @@ fn stacked_tags_are_unknown_however_many() {
 }
 
 #[test]
-fn a_length_is_no_type_and_unknown_types_are_nobodys() {
+fn a_length_is_not_an_ethertype_and_unknown_types_are_dropped() {
     for family in FAMILIES {
         let of = |kind| fate(from_peer(family, kind, &packet(family)));
         for length in [0, 46, 0x05dc] {

@@ -83,7 +83,7 @@ pub(super) async fn only_reads(request: Request, next: Next) -> Response {
     if request.method().is_safe() {
         return next.run(request).await;
     }
-    let error = Error::new(ErrorKind::Denied, "this socket only shows, and changes nothing");
+    let error = Error::new(ErrorKind::Denied, "permission denied: this socket is read-only");
     Failure::from(error.hint("use the control socket, if you may")).into_response()
 }
 

@@ -46,9 +46,9 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .route("/metrics", get(prometheus))
         .merge(crate::api::firewall::routes::router())
         .merge(super::sockets::router())
-        .fallback(async || Failure(Error::new(ErrorKind::NotFound, "there is nothing at this path")))
+        .fallback(async || Failure(Error::new(ErrorKind::NotFound, "no such path in the admin API")))
         .method_not_allowed_fallback(async || {
-            Failure(Error::new(ErrorKind::Invalid, "this path does not know this method"))
+            Failure(Error::new(ErrorKind::Invalid, "method not allowed for this path"))
         })
         // Bodies are bounded before they come here.
         .layer(DefaultBodyLimit::disable())

@@ -38,7 +38,7 @@ pub(super) fn open(
     if workshop.busy_poll
         && let Err(why) = put_back.defer_interrupts()
     {
-        log::info(&format!("interface {}: the interrupts of {host} are not deferred: {why}", interface.name));
+        log::info(&format!("interface {}: interrupts of {host} are not deferred: {why}", interface.name));
     }
     // Before the rings are there: some devices begin anew when their table is changed.
     let mut nic = None;
@@ -80,7 +80,7 @@ fn groups(interface: &Interface, link: &Link) -> Option<Promisc> {
     let held = Promisc::hold_groups(link.index);
     if let Err(why) = &held {
         log::warning(&format!(
-            "interface {}: {} may keep frames to groups: {why}",
+            "interface {}: {} may filter multicast frames: {why}",
             interface.name, link.name
         ));
     }
@@ -203,6 +203,6 @@ fn clear_leftover(link: &Link, netlink: &mut Rtnetlink) {
     let ours = dev::bpf::prog::name_of(xdp.program_id).is_ok_and(|name| name == dev::bpf::redirect::NAME);
     // One that a living process holds is not to be had, and the attempt to attach ours will say so.
     if ours && netlink.detach_xdp(link.index).is_ok() {
-        log::info(&format!("{}: an XDP program that was left behind is gone", link.name));
+        log::info(&format!("{}: removed an XDP program left behind by an earlier run", link.name));
     }
 }

@@ -75,7 +75,7 @@ impl PutBack {
         if let Some(deferring) = &self.deferral
             && let Err(why) = deferring.put_back()
         {
-            log::warning(&format!("{}: the interrupts are not as they were: {why}", self.host));
+            log::warning(&format!("{}: interrupt settings not restored: {why}", self.host));
         }
         if let Some(mtu) = self.mtu {
             self.netlink.set_mtu(&self.host, mtu)?;
@@ -92,7 +92,7 @@ impl Drop for PutBack {
         match self.undo() {
             // A TAP goes with its last queue, and anything may have been deleted by others.
             Ok(()) | Err(NetlinkError::NoSuchLink(_)) => {}
-            Err(why) => log::warning(&format!("{} is not as it was: {why}", self.host)),
+            Err(why) => log::warning(&format!("{} not restored: {why}", self.host)),
         }
     }
 }

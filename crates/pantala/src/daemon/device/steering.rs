@@ -147,7 +147,7 @@ impl<D: Rss> Drop for Programmed<D> {
         match undone {
             // Anything may have been deleted by others.
             Ok(_) | Err(EthtoolError::NoSuchLink(_)) => {}
-            Err(why) => log::warning(&format!("the receive hash is not as it was: {why}")),
+            Err(why) => log::warning(&format!("receive hash not restored: {why}")),
         }
     }
 }

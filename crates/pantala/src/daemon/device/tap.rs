@@ -41,7 +41,7 @@ pub(super) fn open(
     put_back.set_mtu(mtu).and_then(|()| put_back.set_up()).map_err(|why| no(&why))?;
     // A process that may use a TAP of another may not change it.
     if let Err(why) = put_back.lengthen_queue(QUEUE_LEN) {
-        log::warning(&format!("{host} drops what comes in bursts: {why}"));
+        log::warning(&format!("the queue of {host} is not longer, so bursts may be dropped: {why}"));
     }
     let link = workshop.netlink.link(host).map_err(|why| no(&why))?;
     let rings = rings(tap, workshop.memory.allowance);

@@ -144,7 +144,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
     let added = without(&new.addresses, &old.addresses).into_iter();
     let mtu = (old.mtu != new.mtu).then(|| format!("interface {name}: mtu {}", new.mtu.unwrap_or_default()));
     let monitor = (old.monitor != new.monitor).then(|| {
-        format!("interface {name}: {}", if new.monitor { "only monitors" } else { "does not monitor" })
+        format!("interface {name}: {}", if new.monitor { "monitor mode on" } else { "monitor mode off" })
     });
     let queue = (old.queue != new.queue)
         .then(|| format!("interface {name}: packets queue in {}", new.queue.discipline.name()));
@@ -217,7 +217,7 @@ mod tests {
             ("forwarding = true", "", &["forwarding is off"]),
             ("203.0.113.0/24", "203.0.113.0/25", &["203.0.113.0/24 removed", "203.0.113.0/25 added"]),
             ("via = [\"192.0.2.2\"]", "reject = true", &["203.0.113.0/24 removed", "203.0.113.0/24 added"]),
-            ("198.51.100.1/24\"]", "198.51.100.1/24\"]\nmonitor = true", &["interface b: only monitors"]),
+            ("198.51.100.1/24\"]", "198.51.100.1/24\"]\nmonitor = true", &["interface b: monitor mode on"]),
             (
                 "198.51.100.1/24\"]",
                 "198.51.100.1/24\"]\nautoconf = true",

@@ -104,7 +104,7 @@ fn a_reload_puts_back_what_was_changed_by_hand_and_the_file_names() {
     assert_eq!(
         changes,
         [
-            "interface lan: does not monitor",
+            "interface lan: monitor mode off",
             "net.inet.tcp.delacktime is 30",
             "route to 203.0.113.0/24 added",
             "the firewall's rules and settings are put back"

@@ -78,7 +78,7 @@ impl Control {
         let sites = sites.iter().map(|serve| self.begin_again(serve)).collect::<Vec<_>>();
         let services = services.iter().map(|service| self.begin_service(*service)).collect::<Vec<_>>();
         for why in sites.into_iter().chain(services).filter_map(Result::err) {
-            log::error(&format!("not to be had as it was before: {why}"));
+            log::error(&format!("the state before could not be restored: {why}"));
         }
     }
 }

@@ -85,7 +85,10 @@ impl Control {
             log::info(&format!("interface {name} {}", if after.0 { "up" } else { "down" }));
         }
         if let Some(on) = change.monitor {
-            log::info(&format!("interface {name} {}", if on { "only monitors" } else { "does not monitor" }));
+            log::info(&format!(
+                "interface {name} {}",
+                if on { "monitor mode on" } else { "monitor mode off" }
+            ));
             self.watch(index, on)?;
         }
         if before == after { Ok(()) } else { self.publish() }

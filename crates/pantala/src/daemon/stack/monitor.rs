@@ -18,7 +18,7 @@ impl Control {
         let index = interface.index;
         let seen = self.cpus.call_all(move |netisr| monitor::seen(netisr, index))?;
         let none = || {
-            let error = Error::new(ErrorKind::Invalid, format!("interface {name} does not monitor"));
+            let error = Error::new(ErrorKind::Invalid, format!("interface {name} is not in monitor mode"));
             error.hint(format!("pantala ifconfig {name} monitor"))
         };
         let all = monitor::sum(seen.into_iter().flatten()).ok_or_else(none)?;

@@ -24,7 +24,7 @@ impl Control {
         let key = Key { ifindex: self.link_for(address, request)?, addr: address };
         let mac = request.mac.0;
         if !mac.is_unicast() {
-            return Err(Error::new(ErrorKind::Invalid, format!("{mac} is not the address of a single host")));
+            return Err(Error::new(ErrorKind::Invalid, format!("{mac} is not a unicast address")));
         }
         if self.tables.is_ours(address) {
             return Err(Error::new(ErrorKind::Invalid, format!("{address} is an address of this host")));
@@ -32,7 +32,7 @@ impl Control {
         let owner = self.cpus.owner_of(address);
         match self.cpus.call(owner, move |netisr| neigh::set_static(&mut netisr.cpu, key, mac))? {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::Busy, "the table of neighbours is full")),
+            false => Err(Error::new(ErrorKind::Busy, "neighbour table full")),
         }
     }
 
@@ -42,7 +42,11 @@ impl Control {
         for key in keys.into_iter().filter(|key| key.addr == address) {
             known |= self.forget(key)?;
         }
-        if known { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, format!("{address} is not known"))) }
+        if known {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::NotFound, format!("no neighbour entry for {address}")))
+        }
     }
 
     pub(super) fn forget_neighbours(&self, family: Family) -> Result<u64, Error> {

@@ -103,7 +103,10 @@ impl Sockets for Control {
     fn drop_connection(&mut self, ends: &TcpEnds) -> Result<(), Error> {
         let (local, foreign) = (ends.local, ends.foreign);
         if local.is_ipv4() != foreign.is_ipv4() {
-            return Err(Error::new(ErrorKind::Invalid, format!("{local} and {foreign} are of two families")));
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{local} and {foreign} belong to different address families"),
+            ));
         }
         let zone = ends.interface.as_deref().map_or(Ok(0), |name| self.zone_of(name))?;
         let (local, foreign) = ((local, ends.local_port).into(), (foreign, ends.foreign_port).into());

@@ -39,7 +39,7 @@ impl Control {
     pub(super) fn found(&self, name: &str, text: &str) -> Result<FirewallTableEntry, Error> {
         let found = self.firewall.config.lookups.lookup(name, &key(text)?).map_err(refused)?;
         found.as_ref().map(entry).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("nothing in table {name} is found by {text}"))
+            Error::new(ErrorKind::NotFound, format!("no entry of table {name} matches {text}"))
         })
     }
 }
@@ -50,7 +50,7 @@ fn key(text: &str) -> Result<TableKey, Error> {
         ipfw::parse_args(&["table", "t", "lookup", text]).map_err(|error| Error::of_text(&[*error]))?;
     match command {
         Command::Table { what: TableCommand::Lookup(key), .. } => Ok(key),
-        _ => Err(Error::new(ErrorKind::Invalid, format!("`{text}` is no key"))),
+        _ => Err(Error::new(ErrorKind::Invalid, format!("`{text}` is not a key"))),
     }
 }
 

@@ -150,7 +150,7 @@ fn each_round_of_learning_frames_is_sent_once_and_not_measured() {
 }
 
 #[test]
-fn who_asks_for_an_address_of_ours_is_answered() {
+fn a_solicitation_for_an_own_address_is_answered() {
     for is_v4 in [true, false] {
         let mut worker = worker(is_v4, 300, source(is_v4, "max", "84", 1, None, SECOND));
         let (own, other) = (addrs(is_v4).nth(0), addrs(is_v4).nth(1));

@@ -187,7 +187,7 @@ fn assert_after(end: &End, time: Duration) {
 }
 
 #[test]
-fn who_says_nothing_is_closed_after_a_minute() {
+fn an_idle_client_is_closed_after_a_minute() {
     for family in Family::BOTH {
         let mut scene = Scene::new(family, "", true);
         let end = scene.end();
@@ -197,7 +197,7 @@ fn who_says_nothing_is_closed_after_a_minute() {
 }
 
 #[test]
-fn who_begins_a_request_and_does_not_end_it_is_told_so_after_ten_seconds() {
+fn an_unfinished_request_is_answered_408_after_ten_seconds() {
     for family in Family::BOTH {
         let mut scene = Scene::new(family, "GET / HTTP/1.1\r\nHo", true);
         let end = scene.end();
@@ -236,7 +236,7 @@ fn a_connection_whose_library_does_not_answer_is_given_up_after_a_minute() {
 }
 
 #[test]
-fn who_takes_nothing_of_an_answer_is_given_up_after_a_minute() {
+fn a_client_that_reads_nothing_is_closed_after_a_minute() {
     for family in Family::BOTH {
         let mut scene = Scene::new(family, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", false);
         scene.answer();
@@ -250,7 +250,7 @@ fn who_takes_nothing_of_an_answer_is_given_up_after_a_minute() {
 }
 
 #[test]
-fn who_does_not_close_behind_the_last_answer_is_listened_to_for_five_seconds() {
+fn after_the_last_response_the_server_lingers_five_seconds() {
     for (speaks_after, is_reset) in [(LINGER - ROUND, false), (LINGER + 3 * ROUND, true)] {
         let mut scene = Scene::new(Family::V4, "GET / HTTP/1.0\r\n\r\n", true);
         scene.answer();

@@ -22,8 +22,8 @@ fn hear_all(mut stream: &TcpStream) -> Vec<u8> {
     heard
 }
 
-fn who_has_said_all_still_hears_on_whichever_side_it_is() {
-    let Some(lab) = lab("interop::ends::who_has_said_all_still_hears_on_whichever_side_it_is", "") else {
+fn either_side_receives_after_it_has_shut_down_sending() {
+    let Some(lab) = lab("interop::ends::either_side_receives_after_it_has_shut_down_sending", "") else {
         return;
     };
     lab.both(|family| {
@@ -85,6 +85,6 @@ fn a_reset_by_linux_is_one_for_pantala_and_a_reset_by_pantala_is_one_for_linux()
 }
 
 harness::tests![
-    who_has_said_all_still_hears_on_whichever_side_it_is,
+    either_side_receives_after_it_has_shut_down_sending,
     a_reset_by_linux_is_one_for_pantala_and_a_reset_by_pantala_is_one_for_linux,
 ];

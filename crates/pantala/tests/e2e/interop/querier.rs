@@ -55,8 +55,8 @@ fn asked(lab: &Lab) -> [u64; 2] {
     ["igmp_queries_in", "mld_queries_in"].map(|name| lab.pantala().counter(name))
 }
 
-fn linux_that_asks_who_listens_to_groups_is_answered_in_its_own_version() {
-    let test = "interop::querier::linux_that_asks_who_listens_to_groups_is_answered_in_its_own_version";
+fn queries_of_linux_are_answered_in_their_version() {
+    let test = "interop::querier::queries_of_linux_are_answered_in_their_version";
     if !["ip", "bridge"].into_iter().all(need::program) {
         return;
     }
@@ -86,4 +86,4 @@ fn linux_that_asks_who_listens_to_groups_is_answered_in_its_own_version() {
     }
 }
 
-harness::tests![linux_that_asks_who_listens_to_groups_is_answered_in_its_own_version];
+harness::tests![queries_of_linux_are_answered_in_their_version];

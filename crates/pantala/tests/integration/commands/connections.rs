@@ -4,7 +4,7 @@ use pantala::Exit;
 
 use crate::commands::server::World;
 
-fn netstat_an_shows_connections_and_who_waits_for_them() {
+fn netstat_an_shows_connections_and_listeners() {
     assert_eq!(
         World::new().shows("netstat -an"),
         "\
@@ -59,7 +59,7 @@ tcp46  5/256           *.80
     );
 }
 
-fn netstat_g_shows_groups_and_who_is_listened_to_there() {
+fn netstat_g_shows_groups_and_source_filters() {
     let world = World::new();
     assert_eq!(
         world.shows("netstat -gn"),
@@ -125,11 +125,11 @@ fn tcpdrop_ends_one_connection_or_those_of_a_state_or_only_says_how() {
 }
 
 harness::tests![
-    netstat_an_shows_connections_and_who_waits_for_them,
+    netstat_an_shows_connections_and_listeners,
     without_a_those_who_wait_for_anybody_are_not_shown,
     netstat_upper_t_says_what_tcp_knows_with_the_words_of_ss,
     netstat_upper_l_adds_up_the_queues_of_all_cpus,
-    netstat_g_shows_groups_and_who_is_listened_to_there,
+    netstat_g_shows_groups_and_source_filters,
     netstat_sp_shows_all_of_a_protocol_and_what_its_packets_died_of,
     json_has_a_row_for_each_cpu_and_all_that_is_known,
     tcpdrop_ends_one_connection_or_those_of_a_state_or_only_says_how

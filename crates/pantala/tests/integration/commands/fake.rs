@@ -103,7 +103,7 @@ impl Stack for Fake {
 
     fn monitored(&mut self, name: &str) -> Answer<Monitored> {
         if name != "wan" {
-            let error = Error::new(ErrorKind::Invalid, format!("interface {name} does not monitor"));
+            let error = Error::new(ErrorKind::Invalid, format!("interface {name} is not in monitor mode"));
             return Err(error.hint(format!("pantala ifconfig {name} monitor")));
         }
         let latency = Latency {

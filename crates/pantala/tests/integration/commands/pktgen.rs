@@ -182,7 +182,7 @@ fn over_memif_a_generator_meets_a_sink() {
     }
 }
 
-fn nobody_at_the_other_end_is_an_error_that_says_so() {
+fn no_daemon_at_the_socket_is_an_error_that_says_so() {
     let folder = Folder::new();
     let socket = folder.path().join("memif.sock").display().to_string();
     let said = pantala(&format!("pktgen -i memif:{socket} {V4} --dst-mac 2:0:0:0:0:1"));
@@ -214,6 +214,6 @@ harness::tests![
     the_summary_has_stable_keys,
     a_summary_in_words_says_the_same,
     over_memif_a_generator_meets_a_sink,
-    nobody_at_the_other_end_is_an_error_that_says_so,
+    no_daemon_at_the_socket_is_an_error_that_says_so,
     what_is_not_understood_exits_with_2_and_what_cannot_be_had_with_1
 ];

@@ -156,7 +156,7 @@ CPU  Buffers  Free  Rings  Used  Denied
     );
 }
 
-fn intrctl_list_shows_whose_rings_are() {
+fn intrctl_list_shows_the_cpu_of_each_ring() {
     let world = World::new();
     assert_eq!(
         world.shows("intrctl list"),
@@ -299,7 +299,7 @@ harness::tests![
     route_get_explains_the_way,
     netstat_s_shows_what_is_not_zero_by_protocol,
     netstat_m_shows_the_pools,
-    intrctl_list_shows_whose_rings_are,
+    intrctl_list_shows_the_cpu_of_each_ring,
     netstat_q_shows_the_netisrs,
     netstat_w_shows_what_passed_since,
     arp_and_ndp_show_their_own_family,

@@ -25,7 +25,7 @@ fn sockets_are_for_the_users_and_groups_that_the_configuration_names() {
     assert_eq!(mode(&read), (0o660, 12345));
 }
 
-fn who_has_the_socket_that_only_shows_sees_everything_and_changes_nothing() {
+fn the_read_only_socket_shows_everything_and_changes_nothing() {
     let Some(lab) = Lab::new("shows", Wire::Tap) else { return };
     let read = lab.folder().join("read.sock");
     lab.write(&lab.config(&format!("[admin]\nread_socket = \"{}\"", read.display())));
@@ -36,7 +36,7 @@ fn who_has_the_socket_that_only_shows_sees_everything_and_changes_nothing() {
     }
     for words in ["route add 203.0.113.0/24 192.0.2.2", "ifconfig lan down", "reload", "arp -d 192.0.2.2"] {
         let (done, text) = daemon.run_at(&read, words);
-        assert!(!done && text.contains("this socket only shows, and changes nothing"), "{words}: {text}");
+        assert!(!done && text.contains("permission denied: this socket is read-only"), "{words}: {text}");
     }
     assert!(!daemon.shows("netstat -rn").contains("203.0.113.0/24"));
     daemon.shows("route add 203.0.113.0/24 192.0.2.2");
@@ -101,7 +101,7 @@ fn visitors_of_the_web_server_take_no_descriptor_from_what_must_go_on() {
 
 harness::tests![
     sockets_are_for_the_users_and_groups_that_the_configuration_names,
-    who_has_the_socket_that_only_shows_sees_everything_and_changes_nothing,
+    the_read_only_socket_shows_everything_and_changes_nothing,
     connections_to_the_control_socket_take_no_descriptor_from_the_web_server,
     visitors_of_the_web_server_take_no_descriptor_from_what_must_go_on,
 ];

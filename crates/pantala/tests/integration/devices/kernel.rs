@@ -1,9 +1,10 @@
 //! Devices whose other end is the kernel of this machine, in a network of the test's own.
 
+use core::time::Duration;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use dev::netlink::{Link, LinkFlags, Rtnetlink, Veth};
 use dev::netns::Netns;

@@ -10,7 +10,7 @@ use pantala::sockets::{Options, Received, aio, blocking};
 use crate::sockets::bodies::datagrams::any;
 use crate::sockets::socket_api::{Face, Stacks};
 
-fn who_waits_when_a_stack_ends_is_told_that_the_network_is_down() {
+fn blocked_calls_fail_with_enetdown_when_the_stack_ends() {
     let Stacks { server, client, stacks: [one, two], .. } = Stacks::new();
     let at: SocketAddr = "192.0.2.1:80".parse().unwrap();
     let listener = blocking::TcpListener::bind(&server, at).unwrap();
@@ -100,7 +100,7 @@ fn connections_beyond_those_handed_over_ahead_wait_where_they_have_come() {
     assert_eq!(waiting(0) + waiting(1), 0);
 }
 
-fn who_reads_a_datagram_can_learn_how_it_has_come() {
+fn a_receive_call_returns_interface_destination_and_hop_limit() {
     let stacks = Stacks::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for addr in stacks.addrs() {
@@ -129,9 +129,9 @@ fn who_reads_a_datagram_can_learn_how_it_has_come() {
 }
 
 harness::tests![
-    who_waits_when_a_stack_ends_is_told_that_the_network_is_down,
+    blocked_calls_fail_with_enetdown_when_the_stack_ends,
     futures_that_are_dropped_leave_nothing,
     options_are_those_of_a_socket_from_its_first_segment,
     connections_beyond_those_handed_over_ahead_wait_where_they_have_come,
-    who_reads_a_datagram_can_learn_how_it_has_come,
+    a_receive_call_returns_interface_destination_and_hop_limit,
 ];

@@ -200,7 +200,7 @@ fn an_interrupt_ends_a_capture_with_all_that_was_seen_before_it() {
     }
 }
 
-fn a_reader_that_stops_loses_copies_holds_nobody_up_and_is_told_how_many() {
+fn a_stopped_reader_loses_copies_delays_nothing_and_learns_the_count() {
     let lab = Lab::new("stops");
     let file = lab.file("x.pcapng");
     let dump = lab.dump(&["-B", "64", "-w", &file]);
@@ -296,7 +296,7 @@ harness::tests![
     both_ends_of_a_wire_capture_the_same_bytes_in_both_families,
     the_command_writes_what_a_filter_of_libpcap_selects_until_it_has_enough,
     an_interrupt_ends_a_capture_with_all_that_was_seen_before_it,
-    a_reader_that_stops_loses_copies_holds_nobody_up_and_is_told_how_many,
+    a_stopped_reader_loses_copies_delays_nothing_and_learns_the_count,
     drops_are_printed_with_their_reasons,
     filters_select_what_tcpdump_selects_of_the_same_packets
 ];

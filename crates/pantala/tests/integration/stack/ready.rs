@@ -46,7 +46,7 @@ fn a_stack_is_not_ready_before_its_link_is_up_and_says_so() {
     });
 }
 
-fn who_waits_learns_which_address_is_a_duplicate() {
+fn waiting_for_addresses_names_the_duplicate() {
     let [one, other] = mem::wire(2).unwrap();
     let first = Interface::mem(one).name("lan").address("2001:db8::1/64");
     let first = Stack::builder().threads(2).interface(first).start().unwrap();
@@ -89,7 +89,7 @@ fn an_interface_that_configures_itself_waits_for_a_router() {
     assert_eq!(why.to_string(), "timed out: interface wan has no address from a router advertisement");
 }
 
-fn who_waits_for_a_stack_that_ends_is_told() {
+fn waiting_for_a_stack_that_ends_fails() {
     let [one, _other] = mem::wire(1).unwrap();
     let stack = Stack::builder().threads(1).interface(Interface::mem(one)).start().unwrap();
     std::thread::scope(|scope| {
@@ -103,7 +103,7 @@ fn who_waits_for_a_stack_that_ends_is_told() {
 harness::tests![
     a_stack_is_ready_when_its_addresses_can_be_used_on_every_cpu,
     a_stack_is_not_ready_before_its_link_is_up_and_says_so,
-    who_waits_learns_which_address_is_a_duplicate,
+    waiting_for_addresses_names_the_duplicate,
     an_interface_that_configures_itself_waits_for_a_router,
-    who_waits_for_a_stack_that_ends_is_told,
+    waiting_for_a_stack_that_ends_fails,
 ];

@@ -1,7 +1,8 @@
 //! Resources of a process, to be compared.
 
+use core::time::Duration;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The longest that a thread that was joined stays in `/proc/self/task`: the kernel wakes the joiner first.
 const EXIT_MAX: Duration = Duration::from_secs(20);

@@ -125,7 +125,7 @@ fn what_was_never_sent_cannot_be_acknowledged() {
 }
 
 #[test]
-fn who_acknowledges_in_little_steps_gets_no_more_than_who_does_not() {
+fn split_acknowledgments_do_not_grow_the_window_faster() {
     for family in Family::BOTH {
         let mut windows = [20, 1460].map(|step| {
             let mut lab = Lab::new("division", family);
@@ -146,7 +146,7 @@ fn who_acknowledges_in_little_steps_gets_no_more_than_who_does_not() {
 }
 
 #[test]
-fn who_says_it_has_what_it_threw_away_gets_it_again() {
+fn data_that_the_peer_reneged_on_is_sent_again() {
     for family in Family::BOTH {
         let mut lab = Lab::new("reneging", family);
         let mut hand = wide(&mut lab, 1460);

@@ -24,7 +24,7 @@ fn count(lab: &mut Lab, event: Count) -> u64 {
 }
 
 #[test]
-fn a_flood_of_syns_takes_a_bounded_place_and_who_is_there_still_gets_in() {
+fn a_syn_flood_is_bounded_and_clients_still_connect() {
     for family in Family::BOTH {
         let mut lab = Lab::new("syn_flood", family);
         let before = lab.memory();

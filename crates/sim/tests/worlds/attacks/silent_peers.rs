@@ -10,7 +10,7 @@ use super::*;
 const MANY: usize = 500;
 
 #[test]
-fn who_opens_connections_and_keeps_their_windows_shut_holds_no_more_than_their_programs_do() {
+fn zero_window_peers_hold_no_more_than_the_send_buffers() {
     for family in Family::BOTH {
         let mut lab = Lab::new("sockstress", family);
         let options = Options { mss: Some(1460), ..Options::NONE };
@@ -130,7 +130,7 @@ fn an_old_duplicate_ends_no_time_wait_and_a_new_beginning_does() {
 }
 
 #[test]
-fn a_loop_of_acknowledgments_that_nobody_expects_runs_down() {
+fn an_acknowledgment_loop_dies_out() {
     for family in Family::BOTH {
         for is_waiting in [false, true] {
             let mut lab = Lab::new("ack_storm", family);

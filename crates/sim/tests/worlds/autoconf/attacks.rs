@@ -242,7 +242,7 @@ fn redirects_without_end_take_a_bounded_place() {
 }
 
 #[test]
-fn who_always_answers_detection_of_duplicates_keeps_the_host_from_addresses_and_not_busy() {
+fn a_host_that_answers_every_dad_probe_denies_addresses_without_load() {
     let mut link = Link::around("dad_dos", |cable| {
         let port = Port::new(cable, 1, 2).autoconf(link::STABLE);
         Spec::host("host").port(port)

@@ -66,7 +66,7 @@ fn a_packet_that_nat_turns_back_inside_is_turned_once_and_never_circles() {
 }
 
 #[test]
-fn errors_of_icmp_that_are_made_up_reach_nobody_behind_nat() {
+fn forged_icmp_errors_do_not_pass_nat() {
     const RULES: &str = "nat 1 config ip 10.0.2.1\nadd nat 1 ip4 from any to any via mem1\n\
          add allow ip from any to any\n";
     for cpus in [1, 2, 8] {
@@ -111,7 +111,7 @@ fn with_checksum(mut message: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn exchanged_prefixes_take_no_memory_whoever_speaks_and_to_whom() {
+fn nptv6_keeps_no_memory_per_flow() {
     const RULES: &str = "nptv6 out create int_prefix 2001:db8:1:: ext_prefix 2001:db8:99:: prefixlen 48\n\
          add nptv6 out ip6 from any to any via mem1\nadd allow ip from any to any\n";
     for cpus in [1, 2, 8] {
@@ -140,7 +140,7 @@ fn v6(bits: u128) -> core::net::IpAddr {
 }
 
 #[test]
-fn flows_without_end_in_a_masked_pipe_take_a_bounded_place_and_who_is_not_in_it_goes_on() {
+fn flows_of_a_masked_pipe_are_bounded_and_other_traffic_continues() {
     const RULES: &str = "pipe 1 config bw 1Mbit/s delay 1000 mask src-ip 0xffffffff src-ip6 /128\n\
          add 100 pipe 1 udp from any to any in recv mem0\nadd allow ip from any to any\n";
     /// Flows of a masked pipe without `buckets`, and the one that all others share.

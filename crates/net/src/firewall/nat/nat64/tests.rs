@@ -122,7 +122,7 @@ fn datagrams_and_pings_reach_the_server_and_its_answers_the_client() {
 }
 
 #[test]
-fn what_nobody_asked_for_dies_unless_it_is_for_this_host() {
+fn unsolicited_packets_are_dropped_unless_for_this_host() {
     let mut gate = Gate::new(RULES);
     assert!(gate.back(&build::udp(server(), POOL.into(), (53, 4000), b"unasked")).is_empty());
     assert_eq!(gate.bench.drops(), [(DropReason::NatDenied, 1)]);

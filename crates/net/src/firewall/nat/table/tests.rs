@@ -99,7 +99,7 @@ fn what_lives_longer_than_a_round_is_looked_at_once_a_round() {
 }
 
 #[test]
-fn what_has_ended_is_not_found_even_if_nobody_looked() {
+fn an_expired_entry_is_not_found_before_cleanup() {
     let mut table = table(10);
     table.insert(binding(1, 5), Tick(1)).unwrap();
     assert!(!found(&mut table, 1, Tick(6)));

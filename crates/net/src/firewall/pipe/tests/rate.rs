@@ -33,7 +33,7 @@ fn a_full_pipe_sends_its_bandwidth_to_the_nanosecond() {
 }
 
 #[test]
-fn whoever_looks_seldom_gets_as_much_as_whoever_looks_often() {
+fn a_rarely_polled_account_grants_as_much_as_an_often_polled_one() {
     let mut lab = Lab::with(bandwidth(100 * MBIT));
     let begin = lab.now;
     // A packet of 1250 bytes takes 100 µs; the queue of 50 holds out for 5 ms.
@@ -47,7 +47,7 @@ fn whoever_looks_seldom_gets_as_much_as_whoever_looks_often() {
 }
 
 #[test]
-fn a_pipe_that_was_idle_owes_nobody_anything() {
+fn an_idle_pipe_accumulates_no_debt() {
     let mut lab = Lab::with(bandwidth(MBIT));
     lab.run(Duration::from_secs(10));
     let begin = lab.now;

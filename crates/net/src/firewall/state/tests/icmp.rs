@@ -105,7 +105,7 @@ fn a_direction_in_which_nothing_went_has_no_errors() {
 }
 
 #[test]
-fn an_error_for_somebody_else_or_of_another_kind_or_with_too_little_in_it_is_none() {
+fn an_error_of_another_host_kind_or_length_is_ignored() {
     for family in FAMILIES {
         let mut world = World::new(family);
         let flow = world.connect(1000);

@@ -99,7 +99,7 @@ fn a_datagram_is_answered_by_one_no_longer_and_not_if_a_service_may_have_sent_it
 }
 
 #[test]
-fn a_relay_whose_target_cannot_be_reached_resets_whom_it_was_to_connect() {
+fn a_relay_with_an_unreachable_target_resets_its_client() {
     for (addr, nowhere) in families().into_iter().zip(["192.0.2.1:7", "[2001:db8:ffff::1]:7"]) {
         for (to, counted) in [(nowhere.parse().unwrap(), 1), (SocketAddr::new(addr, 4), 0)] {
             let mut bench = bench(Relay::new((addr, PORT).into(), to));

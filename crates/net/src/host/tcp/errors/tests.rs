@@ -51,7 +51,7 @@ fn error(us: IpAddr, from: IpAddr, says: Says, packet: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_connection_that_is_begun_ends_if_nobody_listens_and_not_because_of_a_router() {
+fn connect_ends_on_a_reset_and_not_on_a_routers_error() {
     for (us, them, _) in families() {
         let (mut bench, id, syn) = begun(us, them);
         bench.inject(1, error(us, them, Says::NoHost, &syn));
@@ -64,7 +64,7 @@ fn a_connection_that_is_begun_ends_if_nobody_listens_and_not_because_of_a_router
 }
 
 #[test]
-fn who_is_unreachable_for_long_is_said_to_be() {
+fn connect_fails_with_host_unreachable_after_lasting_errors() {
     for (us, them, _) in families() {
         let (mut bench, id, syn) = begun(us, them);
         bench.inject(1, error(us, them, Says::NoHost, &syn));
@@ -74,7 +74,7 @@ fn who_is_unreachable_for_long_is_said_to_be() {
 }
 
 #[test]
-fn what_does_not_fit_the_way_goes_again_in_smaller_pieces_and_who_forges_is_not_believed() {
+fn segments_too_long_for_the_path_are_resent_smaller_and_forged_errors_are_ignored() {
     for (us, them, at) in families() {
         let (mut bench, id, ours) = standing(us, them, |_| ());
         assert_eq!(send(bench.cpu(), id, &[7; 4200]), Ok(4200));

@@ -103,7 +103,7 @@ fn a_segment_is_signed_as_rfc_2385_says() {
 }
 
 #[test]
-fn who_does_not_sign_or_has_another_key_gets_no_answer_and_no_connection() {
+fn segments_without_the_right_signature_get_no_answer_and_no_connection() {
     for way in families() {
         let mut bench = Bench::new(1);
         let listener = listener(&mut bench, way[1]);
@@ -225,7 +225,7 @@ fn without_a_key_nothing_is_sent_and_that_is_counted() {
 }
 
 #[test]
-fn a_closed_port_signs_its_reset_for_whom_it_knows() {
+fn a_closed_port_signs_its_reset_for_a_peer_with_a_key() {
     for way in families() {
         let mut bench = Bench::new(1);
         set_key(bench.cpu(), way[0], KEY).unwrap();

@@ -55,7 +55,7 @@ fn the_second_connection_brings_data_that_is_read_before_it_stands_on_any_number
 }
 
 #[test]
-fn no_cookie_is_given_or_taken_where_nobody_may_open_fast() {
+fn without_fast_open_no_cookie_is_given_or_taken() {
     for ((us, them), most, may) in
         ends().into_iter().flat_map(|ends| [(ends, 0, true), (ends, 4, false), (ends, 4, true)])
     {
@@ -71,7 +71,7 @@ fn no_cookie_is_given_or_taken_where_nobody_may_open_fast() {
 }
 
 #[test]
-fn a_cookie_is_given_to_who_asks_and_only_a_good_one_opens() {
+fn a_fast_open_cookie_is_given_on_request_and_only_a_valid_one_opens() {
     for (us, them) in ends() {
         let mut host = opening(1, us, 4);
         let bench = &mut host.bench;

@@ -18,7 +18,7 @@ fn all_by(host: &mut Host, limit: usize) -> Vec<Listed> {
 }
 
 #[test]
-fn each_connection_is_listed_with_what_waits_and_who_holds_it() {
+fn each_connection_is_listed_with_its_queues_and_its_owner() {
     for addr in families() {
         let mut host = Host::new(1, addr, |_| ());
         let [client, server] = host.pair(0);

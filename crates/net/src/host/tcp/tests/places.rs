@@ -19,7 +19,7 @@ fn hosts() -> [(IpAddr, IpAddr); 2] {
 }
 
 #[test]
-fn a_place_refuses_what_comes_in_its_own_look_until_somebody_listens_there() {
+fn a_bound_socket_refuses_connections_until_it_listens() {
     for (them, us) in hosts() {
         let mut bench = Bench::new(1);
         let ask = |bench: &mut Bench| {
@@ -47,7 +47,7 @@ fn a_place_refuses_what_comes_in_its_own_look_until_somebody_listens_there() {
 }
 
 #[test]
-fn a_place_is_had_once_and_takes_no_connections_of_who_listens_beside_it() {
+fn a_bound_address_is_exclusive_and_takes_no_connections_of_other_listeners() {
     for addr in families() {
         let any: IpAddr = if addr.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
         let mut host = Host::new(1, addr, |listen| listen.addr.set_ip(any));
@@ -69,7 +69,7 @@ fn a_place_is_had_once_and_takes_no_connections_of_who_listens_beside_it() {
 }
 
 #[test]
-fn a_place_without_a_port_has_one_that_nobody_has_and_connections_come_from_a_place() {
+fn bind_to_port_zero_picks_a_free_port_and_connect_uses_the_bound_one() {
     for addr in families() {
         let mut host = Host::new(2, addr, |_| ());
         let mut wants = listen_on((addr, 0).into());
@@ -136,7 +136,7 @@ fn no_backlog_is_longer_than_the_longest_and_each_holds_one() {
 }
 
 #[test]
-fn who_has_begun_a_connection_that_there_is_no_room_for_is_told() {
+fn a_connect_without_room_for_a_connection_fails() {
     for addr in families() {
         let mut host = Host::new(1, addr, |_| ());
         host.pair(0);
@@ -150,7 +150,7 @@ fn who_has_begun_a_connection_that_there_is_no_room_for_is_told() {
 }
 
 #[test]
-fn nobody_connects_to_many_or_waits_at_an_address_of_many() {
+fn tcp_refuses_multicast_and_broadcast_addresses() {
     for many in ["224.0.0.1", "255.255.255.255", "ff02::1"] {
         let mut host = Host::new(1, addr4(1, 1).into(), |_| ());
         let addr = SocketAddr::new(many.parse().unwrap(), 80);
@@ -165,7 +165,7 @@ fn nobody_connects_to_many_or_waits_at_an_address_of_many() {
 }
 
 #[test]
-fn who_listens_and_is_told_otherwise_takes_the_next_connection_so_and_no_earlier_one() {
+fn options_of_a_listener_apply_to_later_connections_only() {
     for addr in families() {
         let mut host = Host::new(1, addr, |_| ());
         let room = |host: &mut Host, (at, id): End| {

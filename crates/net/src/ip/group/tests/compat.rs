@@ -56,7 +56,7 @@ fn a_router_of_an_older_version_is_answered_in_it_until_it_has_been_silent_for_l
 }
 
 #[test]
-fn in_an_older_version_it_is_enough_that_somebody_else_says_that_he_is_in_the_group() {
+fn in_igmp_v1_and_v2_another_members_report_suppresses_ours() {
     for family in FAMILIES {
         for version in older(family) {
             let mut bench = Bench::new(1);

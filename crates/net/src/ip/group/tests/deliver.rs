@@ -21,7 +21,7 @@ fn read_all(bench: &mut Bench, ids: &[Id]) -> Vec<(IpAddr, u16)> {
 }
 
 #[test]
-fn each_listener_has_each_datagram_once_from_whom_it_wants_whichever_cpu_it_came_to() {
+fn each_member_gets_each_datagram_of_a_wanted_source_once_on_any_cpu() {
     for (cpus, family) in each() {
         let mut bench = Bench::with(1, cpus, |_| ());
         let [a, b] = [7, 8].map(|host| family.sender(host));
@@ -94,7 +94,7 @@ fn everybody_has_what_is_sent_to_all_nodes_unless_it_says_no() {
 }
 
 #[test]
-fn those_who_listen_here_have_what_is_sent_from_here_once_unless_the_sender_says_no() {
+fn local_members_get_one_copy_unless_multicast_loopback_is_off() {
     for (cpus, family) in each() {
         let mut bench = Bench::with(1, cpus, |_| ());
         let ids = everywhere(&mut bench, family);

@@ -103,7 +103,7 @@ fn what_the_frame_has_behind_the_packet_is_cut_off() {
 }
 
 #[test]
-fn sources_that_nobody_can_have_are_refused() {
+fn invalid_source_addresses_are_refused() {
     let martians =
         ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255"];
     let broadcasts = ["10.0.1.255", "10.0.1.0", "10.0.2.255"];

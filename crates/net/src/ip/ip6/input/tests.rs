@@ -78,7 +78,7 @@ fn what_the_frame_has_behind_the_packet_is_cut_off() {
 }
 
 #[test]
-fn sources_that_nobody_can_have_are_refused() {
+fn invalid_source_addresses_are_refused() {
     for src in ["::", "::1", "ff02::1", "ff0e::1", "::ffff:10.0.1.9"] {
         let verdict = verdict_of(&between(src.parse().unwrap(), addr6(2, 9)));
         assert_eq!(verdict, Next::Drop(DropReason::Ip6MartianSource), "{src}");
@@ -133,7 +133,7 @@ fn joined_groups_are_for_us_and_others_are_not() {
 }
 
 #[test]
-fn nobody_may_ask_the_link_and_no_further() {
+fn ping_of_link_scope_does_not_leave_the_link() {
     let verdict = |dst: &str| verdict_of(&between(Ipv6Addr::UNSPECIFIED, dst.parse().unwrap()));
     assert_eq!(verdict("ff02::1:ff00:1"), Next::Local6);
     assert_eq!(verdict("ff05::5"), Next::Drop(DropReason::GroupNotJoined));

@@ -92,7 +92,7 @@ fn discovery_with_a_wrong_checksum_is_ignored() {
 }
 
 #[test]
-fn a_group_is_not_told_that_nobody_speaks_the_protocol() {
+fn no_protocol_unreachable_is_sent_to_a_group() {
     let drops = drops("ff02::1".parse().unwrap(), Protocol(200), &[7; 8]);
     assert_eq!(drops, [(DropReason::NoProtocol, 1)]);
 }

@@ -168,7 +168,7 @@ fn a_message_in_fragments_is_ignored() {
 }
 
 #[test]
-fn an_advertisement_nobody_asked_for_creates_nothing() {
+fn an_unsolicited_advertisement_creates_no_entry() {
     let mut bench = bench();
     for solicited in [true, false] {
         let message = Message::NeighborAdvert(NeighborAdvert { solicited, ..advert(host()) });

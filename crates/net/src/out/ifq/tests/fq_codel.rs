@@ -137,7 +137,7 @@ fn more_flows_than_there_are_queues_share_them_and_all_leave() {
 }
 
 #[test]
-fn whoever_knows_the_placement_hash_does_not_know_the_queue() {
+fn knowing_the_placement_hash_does_not_reveal_the_queue() {
     let of = |key| {
         let mut queue = Queue::new();
         queue.lab.secret = Secret::new(key);

@@ -32,7 +32,7 @@ fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at.wrapping_mul(37) ^ at >> 8 ^ len).to_le_bytes()[0]).collect()
 }
 
-pub(crate) fn a_datagram_comes_whole_from_whom_it_says_and_is_answered<F: Datagrams>(face: &F) {
+pub(crate) fn a_datagram_arrives_whole_with_its_source_and_is_answered<F: Datagrams>(face: &F) {
     each(face, |server, client, at| {
         let mut into = vec![0; 65_536];
         for len in [0, 1, 1400, 1500, 9000, 65_507] {
@@ -109,7 +109,7 @@ pub(crate) fn a_connected_socket_hears_its_peer_alone<F: Datagrams>(face: &F) {
     });
 }
 
-pub(crate) fn a_connected_socket_is_told_that_nobody_is_there<F: Datagrams>(face: &F) {
+pub(crate) fn a_connected_socket_gets_connection_refused<F: Datagrams>(face: &F) {
     each(face, |server, client, at| {
         client.connect(at).unwrap();
         drop(server);
@@ -129,7 +129,7 @@ pub(crate) fn a_connected_socket_is_told_that_nobody_is_there<F: Datagrams>(face
     });
 }
 
-pub(crate) fn who_sends_to_many_is_not_told_of_one<F: Datagrams>(face: &F) {
+pub(crate) fn an_unconnected_socket_gets_no_error_of_one_destination<F: Datagrams>(face: &F) {
     each(face, |server, client, at| {
         let gone = face.bind_udp((at.ip(), 0).into()).unwrap();
         let nobody = gone.addr();
@@ -156,7 +156,7 @@ pub(crate) fn a_peek_leaves_a_datagram_where_it_is<F: Datagrams>(face: &F) {
     });
 }
 
-pub(crate) fn nobody_waits_for_a_datagram_longer_than_he_wants<F: Datagrams>(face: &F) {
+pub(crate) fn a_receive_call_ends_at_its_timeout<F: Datagrams>(face: &F) {
     each(face, |server, client, at| {
         server.set_nonblocking(true);
         assert_eq!(server.recv_from(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);

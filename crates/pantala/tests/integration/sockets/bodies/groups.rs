@@ -71,7 +71,7 @@ pub(crate) fn what_is_sent_to_a_group_goes_as_far_as_was_asked_for<F: Hosts>(fac
     });
 }
 
-pub(crate) fn who_sends_to_a_group_hears_it_if_he_wants<F: Hosts>(face: &F) {
+pub(crate) fn multicast_loopback_follows_its_option<F: Hosts>(face: &F) {
     each(face, |_, client, group| {
         let other = face.client_udp(any(group)).unwrap();
         let at = (group.ip(), other.addr().port()).into();

@@ -129,7 +129,7 @@ pub(crate) fn short_writes_wait_for_those_before_them_unless_they_must_not<F: Ho
     }
 }
 
-pub(crate) fn who_does_not_answer_when_he_is_asked_is_given_up<F: Hosts>(face: &F) {
+pub(crate) fn a_connection_ends_after_unanswered_keepalive_probes<F: Hosts>(face: &F) {
     let second = Duration::from_secs(1);
     let keep = KeepAlive { idle: second, interval: second, count: 1 };
     let pairs = face.addrs().map(|addr| pair(face, addr, &[Opt::KeepAlive(None)], &[Opt::KeepAlive(None)]));

@@ -89,7 +89,7 @@ pub(crate) fn many_connections_at_once_are_each_their_own<F: Face>(face: &F) {
     });
 }
 
-pub(crate) fn a_port_where_nobody_listens_refuses<F: Face>(face: &F) {
+pub(crate) fn a_port_without_a_listener_refuses<F: Face>(face: &F) {
     each(face, |listener, at| {
         drop(listener);
         // To drop a listener of a stack is to tell netisrs, which are quick, but not asked.
@@ -150,7 +150,7 @@ pub(crate) fn what_cannot_be_done_at_once_is_not_waited_for<F: Face>(face: &F) {
     });
 }
 
-pub(crate) fn who_does_not_read_all_resets_the_connection<F: Face>(face: &F) {
+pub(crate) fn close_with_unread_data_resets_the_connection<F: Face>(face: &F) {
     each_pair(face, |mut near, far| {
         near.write_all(b"never read").unwrap();
         assert_eq!(F::peek(&far, &mut [0; 16]).unwrap(), 10);
@@ -161,7 +161,7 @@ pub(crate) fn who_does_not_read_all_resets_the_connection<F: Face>(face: &F) {
     });
 }
 
-pub(crate) fn a_shutdown_wakes_who_reads<F: Face>(face: &F) {
+pub(crate) fn shutdown_wakes_a_blocked_reader<F: Face>(face: &F) {
     each_pair(face, |near, far| {
         let mut reader = F::clone(&near);
         scope(|scope| {
@@ -201,7 +201,7 @@ pub(crate) fn no_timeout_is_not_a_timeout<F: Face>(face: &F) {
     });
 }
 
-pub(crate) fn who_does_not_linger_resets_the_connection<F: Face>(face: &F) {
+pub(crate) fn close_with_linger_zero_resets_the_connection<F: Face>(face: &F) {
     each_pair(face, |mut near, far| {
         F::linger_not_at_all(&far);
         drop(far);
@@ -226,7 +226,7 @@ pub(crate) fn a_listener_is_for_both_families_unless_it_says_so<F: Face>(face: &
     }
 }
 
-pub(crate) fn a_place_is_shared_by_those_who_all_say_so<F: Face>(face: &F) {
+pub(crate) fn an_address_is_shared_only_with_reuseport_on_all_sockets<F: Face>(face: &F) {
     let shared = Terms { is_shared: true, only_v6: false };
     for addr in face.addrs() {
         let first = face.bind_with((addr, 0).into(), shared).unwrap();

@@ -69,7 +69,7 @@ fn a_host_has_the_same_port_for_all_others_whichever_cpu_they_are_on() {
 }
 
 #[test]
-fn only_whom_it_was_sent_to_may_answer() {
+fn only_the_pinged_host_may_answer() {
     let config = NatConfig { deny_in: true, ..NatConfig::default() };
     let mut world = World::new(4, &config);
     let sent = world.sent(&datagram((host(1), 4000), (far(1), 53)));

@@ -20,7 +20,7 @@ fn echoes_go_out_and_come_back_with_their_identifiers_on_any_number_of_cpus() {
 }
 
 #[test]
-fn errors_from_outside_reach_whom_they_are_about_with_what_they_quote_of_each_protocol() {
+fn icmp_errors_reach_the_inside_host_with_a_translated_quote_of_each_protocol() {
     for cpus in CPUS {
         let mut world = World::new(cpus, &NatConfig::default());
         for n in 0..50 {

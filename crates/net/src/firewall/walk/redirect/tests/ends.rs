@@ -62,7 +62,7 @@ fn errors_about_either_side_reach_the_other_with_the_ends_that_it_knows() {
 }
 
 #[test]
-fn an_idle_connection_is_asked_at_both_ends_each_by_whom_it_knows_and_ends_when_nobody_answers() {
+fn nat_keepalives_probe_both_ends_and_unanswered_ones_end_the_state() {
     for (cpus, cast) in worlds() {
         let mut bench = cast.bench(cpus, RULES);
         connect(&mut bench, &cast, 2000);

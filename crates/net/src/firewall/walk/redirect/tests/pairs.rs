@@ -31,7 +31,7 @@ fn of_two_flows_that_want_the_same_ends_the_second_waits_until_the_first_is_over
 }
 
 #[test]
-fn who_goes_straight_to_the_server_does_not_get_into_a_redirected_flow_nor_the_other_way_round() {
+fn a_direct_connection_to_the_server_does_not_match_a_redirected_flow_or_vice_versa() {
     for (cpus, cast) in worlds() {
         let mut bench = cast.bench(cpus, RULES);
         for port in (2000..2040).step_by(2) {
