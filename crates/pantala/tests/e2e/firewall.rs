@@ -52,7 +52,8 @@ fn connect(
 
 fn replies_pass_a_stateful_firewall_and_unsolicited_packets_do_not() {
     let rules = "add 100 check-state\nadd 200 allow ip from any to any recv if1 keep-state\n";
-    let Some(lab) = lab("firewall::replies_pass_a_stateful_firewall_and_unsolicited_packets_do_not", "deny", rules)
+    let Some(lab) =
+        lab("firewall::replies_pass_a_stateful_firewall_and_unsolicited_packets_do_not", "deny", rules)
     else {
         return;
     };
