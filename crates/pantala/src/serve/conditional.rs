@@ -190,7 +190,7 @@ mod tests {
     fn page(is_strong: bool) -> Page {
         let modified = date(DATE.as_bytes()).unwrap() + Duration::from_millis(500);
         let validator = Some(Validator { modified, tag: TAG.to_owned(), is_strong });
-        Page { mime: "", len: 5, validator, first: Arc::from([]), file: None }
+        Page::new("", 5, validator, Arc::from([]), None)
     }
 
     fn conditions(fields: &[(&str, &str)]) -> Conditions {

@@ -82,6 +82,22 @@ pub(super) struct Page {
     pub(super) first: Arc<[u8]>,
     /// Where the others are.
     pub(super) file: Option<Arc<File>>,
+    /// What a head says of it as a whole.
+    pub(super) fields: Box<str>,
+}
+
+impl Page {
+    /// Makes a page of `len` bytes, of which `first` are in memory and the others in `file`.
+    pub(super) fn new(
+        mime: &'static str,
+        len: u64,
+        validator: Option<Validator>,
+        first: Arc<[u8]>,
+        file: Option<Arc<File>>,
+    ) -> Self {
+        let fields = response::fields(mime, len, validator.as_ref());
+        Self { mime, len, validator, first, file, fields }
+    }
 }
 
 /// The way to the program on one CPU.
@@ -215,14 +231,14 @@ pub(super) fn open(folder: &Path) -> io::Result<OwnedFd> {
 /// A page that is made here.
 pub(super) fn made(bytes: Vec<u8>) -> Arc<Page> {
     let (mime, len) = ("text/html; charset=utf-8", bytes.len() as u64);
-    Arc::new(Page { mime, len, validator: None, first: bytes.into(), file: None })
+    Arc::new(Page::new(mime, len, None, bytes.into(), None))
 }
 
 /// A page of bytes that the program has.
 pub(super) fn held(name: &str, bytes: &[u8]) -> Arc<Page> {
     let (now, len) = (SystemTime::now(), bytes.len() as u64);
     let (mime, validator) = (mime::of(name.as_bytes()), Some(Validator::new(now, len, now)));
-    Arc::new(Page { mime, len, validator, first: bytes.into(), file: None })
+    Arc::new(Page::new(mime, len, validator, bytes.into(), None))
 }
 
 fn page(file: File, name: &[u8]) -> io::Result<Arc<Page>> {
@@ -234,7 +250,7 @@ fn page(file: File, name: &[u8]) -> io::Result<Arc<Page>> {
     let first =
         first.get(..usize::try_from(len).unwrap_or(usize::MAX)).map_or_else(|| Arc::clone(&first), Arc::from);
     let rest = (len > first.len() as u64).then_some(file);
-    Ok(Arc::new(Page { mime: mime::of(name), len, validator, first, file: rest }))
+    Ok(Arc::new(Page::new(mime::of(name), len, validator, first, rest)))
 }
 
 /// Bytes of a file from `at` on: so many of them, or as many as there are.

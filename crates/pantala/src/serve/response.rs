@@ -23,6 +23,8 @@ pub(super) struct Head<'a> {
     pub(super) status: u16,
     /// When it is sent (RFC 9110 §6.6.1).
     pub(super) date: &'a str,
+    /// What it says of a page that follows as a whole, or would follow: [`fields`]. Else `mime`, `len` and `validator` count.
+    pub(super) whole: Option<&'a str>,
     pub(super) mime: &'a str,
     /// Bytes that follow.
     pub(super) len: u64,
@@ -43,14 +45,18 @@ impl Head<'_> {
 
     fn write(&self, text: &mut String) -> core::fmt::Result {
         let &Self { status, date, mime, len, .. } = self;
-        write!(text, "HTTP/1.1 {status} {}\r\nServer: pantala\r\nDate: {date}\r\n", reason(status))?;
-        // Nothing follows that these would be about.
-        if status != 304 {
-            write!(text, "Content-Type: {mime}\r\nContent-Length: {len}\r\n")?;
+        for part in ["HTTP/1.1 ", status_line(status), "\r\nServer: pantala\r\nDate: ", date, "\r\n"] {
+            text.push_str(part);
         }
-        if let Some(is) = self.validator {
-            let modified = HttpDate::from(is.modified);
-            write!(text, "ETag: {is}\r\nLast-Modified: {modified}\r\nAccept-Ranges: bytes\r\n")?;
+        match self.whole {
+            Some(fields) => text.push_str(fields),
+            None => {
+                // Nothing follows that these would be about.
+                if status != 304 {
+                    write_content(text, mime, len)?;
+                }
+                self.validator.map_or(Ok(()), |is| write_validator(text, is))?;
+            }
         }
         match &self.range {
             Some((Some(range), all)) => {
@@ -75,36 +81,59 @@ impl Head<'_> {
             //# client to wait before retrying the request.
             write!(text, "Retry-After: {RETRY_AFTER_S}\r\n")?;
         }
-        let goes_on = if self.keeps { "keep-alive" } else { "close" };
-        write!(text, "Connection: {goes_on}\r\n\r\n")
+        text.push_str(if self.keeps {
+            "Connection: keep-alive\r\n\r\n"
+        } else {
+            "Connection: close\r\n\r\n"
+        });
+        Ok(())
     }
 }
 
-fn reason(status: u16) -> &'static str {
+/// Makes the fields of a page of `len` bytes, once for all heads before it.
+pub(super) fn fields(mime: &str, len: u64, validator: Option<&Validator>) -> Box<str> {
+    let mut text = String::with_capacity(HEAD_USUAL);
+    // Writing to a string does not fail.
+    let _ = write_content(&mut text, mime, len);
+    let _ = validator.map(|is| write_validator(&mut text, is));
+    text.into()
+}
+
+fn write_content(text: &mut String, mime: &str, len: u64) -> core::fmt::Result {
+    write!(text, "Content-Type: {mime}\r\nContent-Length: {len}\r\n")
+}
+
+fn write_validator(text: &mut String, is: &Validator) -> core::fmt::Result {
+    let modified = HttpDate::from(is.modified);
+    write!(text, "ETag: {is}\r\nLast-Modified: {modified}\r\nAccept-Ranges: bytes\r\n")
+}
+
+/// A status code and its reason phrase (RFC 9110 §15).
+const fn status_line(status: u16) -> &'static str {
     match status {
-        200 => "OK",
-        206 => "Partial Content",
-        301 => "Moved Permanently",
-        304 => "Not Modified",
-        400 => "Bad Request",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        408 => "Request Timeout",
-        412 => "Precondition Failed",
-        416 => "Range Not Satisfiable",
-        431 => "Request Header Fields Too Large",
-        501 => "Not Implemented",
-        503 => "Service Unavailable",
-        505 => "HTTP Version Not Supported",
-        _ => "Internal Server Error",
+        200 => "200 OK",
+        206 => "206 Partial Content",
+        301 => "301 Moved Permanently",
+        304 => "304 Not Modified",
+        400 => "400 Bad Request",
+        403 => "403 Forbidden",
+        404 => "404 Not Found",
+        405 => "405 Method Not Allowed",
+        408 => "408 Request Timeout",
+        412 => "412 Precondition Failed",
+        416 => "416 Range Not Satisfiable",
+        431 => "431 Request Header Fields Too Large",
+        501 => "501 Not Implemented",
+        503 => "503 Service Unavailable",
+        505 => "505 HTTP Version Not Supported",
+        _ => "500 Internal Server Error",
     }
 }
 
 /// A page that says what is wrong.
 pub(super) fn page(status: u16) -> Vec<u8> {
-    let reason = reason(status);
-    format!("<!doctype html>\n<title>{status} {reason}</title>\n<h1>{status} {reason}</h1>\n").into_bytes()
+    let status = status_line(status);
+    format!("<!doctype html>\n<title>{status}</title>\n<h1>{status}</h1>\n").into_bytes()
 }
 
 /// A page of what is in a folder: names, folders with a slash behind them.
@@ -165,12 +194,38 @@ mod tests {
     }
 
     #[test]
+    fn a_page_as_a_whole_has_the_fields_of_its_parts() {
+        let validator = Validator::new(std::time::SystemTime::UNIX_EPOCH, 7, std::time::SystemTime::now());
+        for validator in [None, Some(&validator)] {
+            let fields = fields("text/plain", 7, validator);
+            let (date, mime, range, location) = ("now", "text/plain", None, None);
+            let parts = Head {
+                status: 200,
+                date,
+                whole: None,
+                mime,
+                len: 7,
+                validator,
+                range,
+                location,
+                keeps: true,
+            };
+            let (mut by_parts, mut whole) = (String::new(), String::new());
+            parts.put(&mut by_parts);
+            Head { whole: Some(&fields), ..parts }.put(&mut whole);
+            assert_eq!(whole, by_parts);
+            assert!(whole.contains("Content-Length: 7\r\n"), "{whole}");
+        }
+    }
+
+    #[test]
     fn a_head_says_what_follows() {
         let modified = std::time::SystemTime::UNIX_EPOCH;
         let validator = Validator { modified, tag: "\"a-b\"".to_owned(), is_strong: true };
         let head = Head {
             status: 206,
             date: "Sun, 06 Nov 1994 08:49:37 GMT",
+            whole: None,
             mime: "text/plain",
             len: 2,
             validator: Some(&validator),

@@ -298,7 +298,8 @@ impl Web {
         }
         let date = self.date.at(cx.now());
         let (mime, len, validator) = (page.mime, bytes.end - bytes.start, page.validator.as_ref());
-        let head = Head { status, date, mime, len, validator, range, location: None, keeps };
+        let whole = (len == page.len && range.is_none() && status != 304).then_some(&*page.fields);
+        let head = Head { status, date, whole, mime, len, validator, range, location: None, keeps };
         self.hits.inc(Hit::of_status(status));
         let head_only = status == 304 || request.is_some_and(|request| request.head_only);
         let mut sending = self.spare.take();
@@ -309,8 +310,9 @@ impl Web {
     fn redirect(&mut self, cx: &AppContext<'_>, key: u32, request: &Request, location: &str) {
         let page = made(response::page(301));
         let (mime, len, keeps, date) = (page.mime, page.len, request.keeps, self.date.at(cx.now()));
-        let location = Some(location);
-        let head = Head { status: 301, date, mime, len, validator: None, range: None, location, keeps };
+        let (whole, location) = (Some(&*page.fields), Some(location));
+        let head =
+            Head { status: 301, date, whole, mime, len, validator: None, range: None, location, keeps };
         self.hits.inc(Hit::Redirection);
         let mut sending = self.spare.take();
         sending.begin(&head, &page, if request.head_only { 0..0 } else { 0..len });

@@ -167,13 +167,9 @@ impl Scene {
             ask = asked.try_recv().ok();
             ask.is_some()
         });
-        let page = Page {
-            mime: "text/plain",
-            len: 10_000_000,
-            validator: Some(Validator::new(SystemTime::UNIX_EPOCH, 1, SystemTime::now())),
-            first: vec![b'x'; 10_000_000].into(),
-            file: None,
-        };
+        let validator = Validator::new(SystemTime::UNIX_EPOCH, 1, SystemTime::now());
+        let first = vec![b'x'; 10_000_000].into();
+        let page = Page::new("text/plain", 10_000_000, Some(validator), first, None);
         let found = Ok(Found::Page(Arc::new(page)));
         self.answers.send(FileReply { ticket: ask.expect("it was asked").ticket, found }).unwrap();
         let program = self.program;
@@ -301,7 +297,7 @@ fn files_beyond_what_is_remembered_make_a_cpu_forget_the_others() {
     let now = Instant::from_ns(1);
     let page = |len| {
         let (mime, first) = ("text/plain", Arc::<[u8]>::default());
-        Arc::new(Page { mime, len, validator: None, first, file: None })
+        Arc::new(Page::new(mime, len, None, first, None))
     };
     let named = |n: usize| Request { name: n.to_string().into_bytes(), ..Request::default() };
     for (len, most) in [(1, REMEMBERED_MAX), (1 << 20, 64)] {
