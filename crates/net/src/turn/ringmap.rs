@@ -53,55 +53,11 @@ impl RingMap {
     /// a wish, or with one that the device cannot fulfil, as many as it has.
     #[must_use]
     pub fn alloc(cpus: u16, unit: u16, wanted: Option<u16>, max: u16) -> Self {
-        Self::of_count(cpus, unit, count(cpus, wanted, max))
-    }
-
-    /// Makes one for a device that can only use a power of two of rings: it is rounded down.
-    #[must_use]
-    pub fn alloc_power_of_two(cpus: u16, unit: u16, wanted: Option<u16>, max: u16) -> Self {
-        Self::of_count(cpus, unit, 1 << count(cpus, wanted, max).ilog2())
-    }
-
-    fn of_count(cpus: u16, unit: u16, rings: u16) -> Self {
+        let rings = count(cpus, wanted, max);
         let cpus = cpus.max(1);
         let mut map = Self { cpus, unit, grid: 0, of_ring: vec![0; rings.into()] };
         map.set_grid(grid(cpus, rings));
         map
-    }
-
-    /// Puts ring `r` of both maps on the same CPU, for a device whose receive and transmit rings share interrupts:
-    /// the one with the smaller grid gets the larger.
-    pub fn align(&mut self, other: &mut Self) {
-        let grid = self.grid.max(other.grid);
-        for map in [self, other] {
-            if map.grid < grid {
-                map.set_grid(grid);
-            }
-        }
-    }
-
-    /// Lays the rings of the smaller map over those of the larger, in another part of it for each unit, for a device
-    /// whose receive and transmit rings are independent. The larger one stays where it is.
-    pub fn match_up(&mut self, other: &mut Self) {
-        let (grid, other_grid) = (self.grid, other.grid);
-        if grid == other_grid {
-            return;
-        }
-        self.align(other);
-        let (rings, other_rings) = (self.rings(), other.rings());
-        // One asks for "at least twice", the other for "more than twice": so it has always been.
-        if rings >= 2 * other_grid {
-            other.shift_within(other_grid, rings);
-        } else if other_rings > 2 * grid {
-            self.shift_within(grid, other_rings);
-        }
-    }
-
-    /// Moves on by whole grids of `grid` CPUs, as the unit says, within the `rings` of the larger map.
-    fn shift_within(&mut self, grid: u16, rings: u16) {
-        let round = self.unit / (self.cpus / self.grid);
-        let shift = round % (rings / grid) * grid;
-        self.of_ring.iter_mut().for_each(|cpu| *cpu += shift);
     }
 
     fn set_grid(&mut self, grid: u16) {

@@ -93,46 +93,6 @@ fn eight_rings_on_12_cpus_share_the_last_four() {
 }
 
 #[test]
-fn two_transmit_rings_are_laid_over_four_receive_rings_elsewhere_for_each_unit() {
-    let expected = [(0, 0), (4, 4), (8, 8), (0, 2), (4, 6), (8, 10)];
-    for (unit, (rx_first, tx_first)) in (0..).zip(expected) {
-        let (mut rx, mut tx) = (map(12, unit, 4), map(12, unit, 2));
-        rx.match_up(&mut tx);
-        assert_eq!((cpus(&rx), cpus(&tx)), (range(rx_first, 4), range(tx_first, 2)), "unit {unit}");
-    }
-}
-
-#[test]
-fn four_transmit_rings_over_two_receive_rings_are_only_aligned() {
-    for (unit, first) in [(0, 0), (1, 4), (2, 8)] {
-        let (mut rx, mut tx) = (map(12, unit, 2), map(12, unit, 4));
-        rx.match_up(&mut tx);
-        assert_eq!((cpus(&rx), cpus(&tx)), (range(first, 2), range(first, 4)));
-    }
-    for (unit, (rx_first, tx_first)) in (0..).zip([(0, 0), (6, 6), (2, 0)]) {
-        let (mut rx, mut tx) = (map(12, unit, 2), map(12, unit, 5));
-        rx.match_up(&mut tx);
-        assert_eq!(
-            (cpus(&rx), cpus(&tx)),
-            (range(rx_first, 2), range(tx_first, 5)),
-            "more than twice as many"
-        );
-    }
-}
-
-#[test]
-fn sixteen_and_eight_rings_are_matched_by_unit_and_aligned_without() {
-    for (unit, first) in [(0, 0), (1, 8), (2, 0)] {
-        let (mut rx, mut tx) = (map(24, unit, 16), map(24, unit, 8));
-        rx.match_up(&mut tx);
-        assert_eq!((cpus(&rx), cpus(&tx)), (range(0, 16), range(first, 8)));
-        let (mut rx, mut tx) = (map(24, unit, 16), map(24, unit, 8));
-        rx.align(&mut tx);
-        assert_eq!((cpus(&rx), cpus(&tx)), (range(0, 16), range(0, 8)));
-    }
-}
-
-#[test]
 fn a_grid_is_the_smallest_divisor_that_holds_the_rings() {
     let expected: [(u16, &[(u16, u16)]); 4] = [
         (24, &[(5, 6), (7, 8), (9, 12), (13, 24)]),
@@ -188,11 +148,6 @@ fn the_number_of_rings_is_what_is_wanted_and_can_be() {
     let rings = |wanted, max| RingMap::alloc(12, 0, wanted, max).rings();
     assert_eq!([rings(None, 8), rings(Some(0), 8), rings(Some(9), 8), rings(Some(5), 8)], [8, 8, 8, 5]);
     assert_eq!((rings(None, 64), rings(None, 0)), (12, 1), "no more than CPUs, no less than one");
-    let power = |cpus, wanted, max| RingMap::alloc_power_of_two(cpus, 0, wanted, max);
-    assert_eq!((power(6, None, 6).rings(), power(6, None, 6).grid()), (4, 6));
-    let powers: Vec<u16> = (1..=9).map(|max| power(16, None, max).rings()).collect();
-    assert_eq!(powers, [1, 2, 2, 4, 4, 4, 4, 8, 8]);
-    assert_eq!((power(5, Some(3), 8).rings(), power(24, None, 64).rings()), (2, 16));
 }
 
 #[test]
@@ -219,38 +174,6 @@ fn rings_are_loaded_as_evenly_as_the_cpus_are() {
         let load = |ring| table.iter().filter(|entry| **entry == ring).count();
         let (least, most) = (0..map.rings()).map(load).fold((512, 0), |(a, b), n| (a.min(n), b.max(n)));
         assert!(most <= 2 * least, "{map:?}: {least} to {most}");
-    }
-}
-
-#[test]
-fn aligning_twice_is_aligning_once() {
-    for (a, b) in [(16, 8), (2, 5), (4, 4), (1, 24), (7, 13)] {
-        for unit in 0..5 {
-            let (mut one, mut two) = (map(24, unit, a), map(24, unit, b));
-            one.align(&mut two);
-            let once = (one.clone(), two.clone());
-            one.align(&mut two);
-            assert_eq!((one.clone(), two.clone()), once);
-            assert_eq!((one.grid(), one.cpu(0)), (two.grid(), two.cpu(0)));
-        }
-    }
-}
-
-#[test]
-fn matching_moves_the_smaller_map_into_the_larger_which_stays() {
-    for cpus_in_all in [6, 12, 16, 24, 30] {
-        for (a, b) in (1..=cpus_in_all).flat_map(|a| (1..=cpus_in_all).map(move |b| (a, b))) {
-            for unit in 0..7 {
-                let (mut one, mut two) = (map(cpus_in_all, unit, a), map(cpus_in_all, unit, b));
-                let before = if one.grid() >= two.grid() { one.clone() } else { two.clone() };
-                one.match_up(&mut two);
-                let (large, small) = if before.rings() == one.rings() { (&one, &two) } else { (&two, &one) };
-                if a != b {
-                    assert_eq!(*large, before, "{a} and {b} rings of unit {unit} on {cpus_in_all}");
-                }
-                assert!(cpus(small).iter().all(|cpu| *cpu < cpus_in_all));
-            }
-        }
     }
 }
 
