@@ -13,6 +13,7 @@ pub use self::slot::Unit;
 pub use self::table::VARIABLES;
 
 use self::slot::Slot;
+use crate::host::pcb::PortRange;
 use crate::host::tcp::settings::Settings;
 use crate::host::udp;
 use crate::turn::cpu::Cpu;
@@ -24,6 +25,8 @@ pub struct Sysctls {
     pub tcp: Settings,
     /// Settings of sockets.
     pub udp: udp::Settings,
+    /// Ports of programs that name none.
+    pub ports: PortRange,
 }
 
 /// One variable.

@@ -1,10 +1,11 @@
 //! Our end of a conversation that begins: the address, and a port whose packets come here.
 
 use core::net::{IpAddr, SocketAddr};
+use core::ops::RangeInclusive;
 
 use wire::toeplitz;
 
-use super::{EPHEMERAL, FourTuple};
+use super::FourTuple;
 use crate::host::sock::Error;
 use crate::ip::output;
 use crate::link::tables::IfIndex;
@@ -12,6 +13,8 @@ use crate::turn::cpu::Cpu;
 
 /// Ports that are tried before there is said to be none.
 const PORTS_TRIED_MAX: usize = 256;
+/// Ports of a range that is walked through: of a wider one, enough of those that are drawn are in it.
+const WALKED_MAX: usize = 8192;
 
 /// The request for a new conversation.
 #[derive(Clone, Copy, Debug)]
@@ -59,11 +62,21 @@ pub(crate) fn local_end(
 /// Returns a free port for a socket on all CPUs, drawn from those that are not `taken`.
 //= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
 pub(crate) fn free_port(cpu: &mut Cpu, taken: impl Fn(&Cpu, u16) -> bool) -> Option<u16> {
-    let count = u64::from(EPHEMERAL.end() - EPHEMERAL.start()) + 1;
+    let range = cpu.sysctls.ports.ports();
+    if range.len() <= WALKED_MAX {
+        return walked(cpu, &range, |cpu, port| !taken(cpu, port));
+    }
     (0..PORTS_TRIED_MAX).find_map(|_| {
-        let port = EPHEMERAL.start() + u16::try_from(cpu.secret.below(count)).ok()?;
+        let port = range.start() + u16::try_from(cpu.secret.below(range.len() as u64)).ok()?;
         (!taken(cpu, port)).then_some(port)
     })
+}
+
+/// The first port of a narrow range, from one that is drawn on, that `is_good`: the very last is found, too.
+//= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
+fn walked(cpu: &mut Cpu, range: &RangeInclusive<u16>, is_good: impl Fn(&Cpu, u16) -> bool) -> Option<u16> {
+    let begin = usize::try_from(cpu.secret.below(range.len() as u64)).ok()?;
+    range.clone().cycle().skip(begin).take(range.len()).find(|port| is_good(cpu, *port))
 }
 
 /// A local port for a conversation with `ends` whose local port is not known, such that its packets come to this CPU
@@ -72,6 +85,13 @@ pub(crate) fn free_port(cpu: &mut Cpu, taken: impl Fn(&Cpu, u16) -> bool) -> Opt
 /// The hash is the same both ways and linear, so a port is computed from a hash of this CPU, not searched for.
 //= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
 fn port(cpu: &mut Cpu, ends: FourTuple, taken: impl Fn(&Cpu, &FourTuple) -> bool) -> Option<u16> {
+    let range = cpu.sysctls.ports.ports();
+    if range.len() <= WALKED_MAX {
+        return walked(cpu, &range, |cpu, local_port| {
+            let ends = FourTuple { local_port, ..ends };
+            cpu.placement.owner(ends.flow()) == cpu.id && !taken(cpu, &ends)
+        });
+    }
     let (buckets, cpus) = (u64::from(cpu.placement.buckets()), u64::from(cpu.placement.cpus()));
     let mine = buckets.saturating_sub(cpu.id.0.into()).div_ceil(cpus);
     let rest = others(&ends);
@@ -79,7 +99,7 @@ fn port(cpu: &mut Cpu, ends: FourTuple, taken: impl Fn(&Cpu, &FourTuple) -> bool
         let bucket = cpu.secret.below(mine) * cpus + u64::from(cpu.id.0);
         let hash = cpu.secret.below(0x1_0000 / buckets) * buckets + bucket;
         let port = toeplitz::fold_of(u16::try_from(hash).ok()?) ^ rest;
-        let is_good = EPHEMERAL.contains(&port) && !taken(cpu, &FourTuple { local_port: port, ..ends });
+        let is_good = range.contains(&port) && !taken(cpu, &FourTuple { local_port: port, ..ends });
         is_good.then_some(port)
     })
 }
@@ -96,8 +116,36 @@ fn others(ends: &FourTuple) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{EPHEMERAL, PortRange};
     use super::*;
     use crate::testkit::{Bench, addr4, addr6};
+
+    #[test]
+    fn a_narrow_range_is_used_up_to_its_last_port_and_not_beyond() {
+        for (first, last) in [(40_000, 40_099), (40_099, 40_000)] {
+            let mut bench = Bench::with(1, 2, |_| ());
+            let mut found = Vec::new();
+            for netisr in &mut bench.netisrs {
+                let cpu = &mut netisr.cpu;
+                cpu.sysctls.ports = PortRange { first, last };
+                let (local, remote) = (addr6(1, 1).into(), addr6(1, 9).into());
+                let ends = FourTuple { local, remote, local_port: 0, remote_port: 80, zone: 0 };
+                let mut own = Vec::new();
+                while let Some(port) = port(cpu, ends, |_, ends| own.contains(&ends.local_port)) {
+                    own.push(port);
+                }
+                assert!(!own.is_sorted(), "drawn at random");
+                found.extend(own);
+                let mut both = Vec::new();
+                while let Some(port) = free_port(cpu, |_, port| both.contains(&port)) {
+                    both.push(port);
+                }
+                assert_eq!(both.len(), 100);
+            }
+            found.sort_unstable();
+            assert_eq!(found, (40_000..=40_099).collect::<Vec<u16>>(), "of each port, one CPU is the owner");
+        }
+    }
 
     #[test]
     fn a_port_brings_replies_home_and_is_not_taken_and_not_always_the_same() {

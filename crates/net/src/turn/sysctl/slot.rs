@@ -23,6 +23,7 @@ pub enum Unit {
 pub(super) enum Slot<'a> {
     Switch(&'a mut bool),
     Count(&'a mut u8),
+    Port(&'a mut u16),
     Number(&'a mut u32),
     Bytes(&'a mut u32),
     /// Bytes; more than a window can say are as many as it can.
@@ -51,6 +52,7 @@ impl Slot<'_> {
         match self {
             Self::Switch(is_on) => i64::from(**is_on),
             Self::Count(count) => i64::from(**count),
+            Self::Port(port) => i64::from(**port),
             Self::Number(number) | Self::Bytes(number) | Self::Window(number) => i64::from(**number),
             Self::Size(size) | Self::Places(size) => i64::try_from(**size).unwrap_or(i64::MAX),
             Self::Time(time) => i64::try_from(time.as_millis()).unwrap_or(i64::MAX),
@@ -68,6 +70,7 @@ impl Slot<'_> {
         let at = usize::try_from(value).unwrap_or(usize::MAX);
         match self {
             Self::Switch(is_on) => *is_on = value != 0,
+            Self::Port(port) => *port = u16::try_from(value).unwrap_or(u16::MAX),
             Self::Count(count) => *count = u8::try_from(value).unwrap_or(u8::MAX),
             Self::Number(number) | Self::Bytes(number) => *number = u32::try_from(value).unwrap_or(u32::MAX),
             Self::Window(bytes) => {
@@ -88,7 +91,7 @@ impl Slot<'_> {
             Self::Switch(_) => Unit::Switch,
             Self::Bytes(_) | Self::Window(_) | Self::Size(_) => Unit::Bytes,
             Self::Time(_) | Self::Perhaps(_) => Unit::Milliseconds,
-            Self::Count(_) | Self::Number(_) | Self::Places(_) => Unit::None,
+            Self::Count(_) | Self::Port(_) | Self::Number(_) | Self::Places(_) => Unit::None,
             Self::Ecn(_) | Self::Extensions(_) | Self::Algorithm(_) | Self::Fixed(_) => Unit::None,
         }
     }

@@ -4,11 +4,11 @@ use core::ops::RangeInclusive;
 
 use super::slot::Slot;
 use super::{Sysctls, Variable};
-use crate::host::pcb::EPHEMERAL;
 use crate::host::tcp::{CONNECTIONS_MAX, HALVES_MAX, KEY_LIFE, WAITS_MAX};
 use crate::host::udp::QUEUE_BYTES_MAX;
 
 const SWITCH: RangeInclusive<i64> = 0..=1;
+const PORTS: RangeInclusive<i64> = 1..=65_535;
 const ANY: RangeInclusive<i64> = 0..=i64::MAX;
 /// Most bytes that a window can say (RFC 7323 §2.3).
 pub(super) const WINDOW_MAX: i64 = 1 << 30;
@@ -32,10 +32,12 @@ pub const VARIABLES: &[Variable] = &[
     v("net.inet.icmp.bmcastecho", ANY, "echo requests to many are answered", |_| Slot::Fixed(0)),
     v("net.inet.icmp.drop_redirect", ANY, "redirects of IPv4 are not followed", |_| Slot::Fixed(1)),
     v("net.inet.ip.accept_sourceroute", ANY, "packets with a source route are taken", |_| Slot::Fixed(0)),
-    v("net.inet.ip.portrange.first", ANY, "the first port for who names none", |_| {
-        Slot::Fixed(*EPHEMERAL.start() as i64)
+    v("net.inet.ip.portrange.first", PORTS, "the first port for a socket that names none", |all| {
+        Slot::Port(&mut all.ports.first)
     }),
-    v("net.inet.ip.portrange.last", ANY, "the last one", |_| Slot::Fixed(*EPHEMERAL.end() as i64)),
+    v("net.inet.ip.portrange.last", PORTS, "the last port for a socket that names none", |all| {
+        Slot::Port(&mut all.ports.last)
+    }),
     v("net.inet.ip.redirect", ANY, "hosts are told of better routers", |_| Slot::Fixed(0)),
     v("net.inet.ip.sourceroute", ANY, "packets with a source route are forwarded", |_| Slot::Fixed(0)),
     v("net.inet.tcp.always_keepalive", SWITCH, "the other end of an idle connection is asked", |all| {
