@@ -11,9 +11,10 @@ use tokio::sync::mpsc;
 use super::firewall::{Filter, FirewallSnapshot};
 use super::sockets::Sockets;
 use super::types::{
-    CaptureBatch, CaptureRequest, Counters, Error, ErrorKind, Family, Interface, InterfaceChange,
-    LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, Reloaded, Ring, RingChange, Route,
-    RouteAnswer, RouteEdit, RoutePage, Sysctl, SysctlChange, SysctlChanged,
+    CaptureBatch, CaptureRequest, ConfigEdits, Counters, Error, ErrorKind, Family, Interface,
+    InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, ReloadRequest,
+    Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RunningConfiguration, Sysctl,
+    SysctlChange, SysctlChanged,
 };
 use crate::serve::Hit;
 
@@ -215,6 +216,50 @@ pub trait Stack: Filter + Sockets + Send {
     /// # Errors
     /// The configuration is wrong, and nothing was changed; or a change failed.
     fn reload(&mut self) -> Result<Reloaded, Error>;
+
+    /// Reads the configuration again, to be rolled back unless it is confirmed; or confirms that.
+    ///
+    /// # Errors
+    /// As [`Self::reload`]; or nothing waits for a confirmation.
+    fn reload_with(&mut self, request: &ReloadRequest) -> Result<Reloaded, Error> {
+        if *request == ReloadRequest::default() { self.reload() } else { Err(no_running()) }
+    }
+
+    /// The running configuration.
+    ///
+    /// # Errors
+    /// The stack was not started from a file.
+    fn configuration(&mut self) -> Result<RunningConfiguration, Error> {
+        Err(no_running())
+    }
+
+    /// Changes the running configuration, as a whole or not at all.
+    ///
+    /// # Errors
+    /// A change does not fit, and nothing was changed; or it failed.
+    fn edit_configuration(&mut self, _edits: &ConfigEdits) -> Result<Reloaded, Error> {
+        Err(no_running())
+    }
+
+    /// Notes that the running configuration was written to its file.
+    ///
+    /// # Errors
+    /// The stack was not started from a file.
+    fn configuration_saved(&mut self) -> Result<(), Error> {
+        Err(no_running())
+    }
+
+    /// Takes the last changes of the configuration back.
+    ///
+    /// # Errors
+    /// There are not so many, or they cannot be taken back; nothing was changed.
+    fn undo_configuration(&mut self, _count: u32) -> Result<Reloaded, Error> {
+        Err(no_running())
+    }
+}
+
+fn no_running() -> Error {
+    Error::new(ErrorKind::Unsupported, "this stack has no running configuration")
 }
 
 /// One echo request.

@@ -1,49 +1,72 @@
-//! `ifconfig [-a] [-l] [IF [up|down|monitor|-monitor]]`.
+//! `ifconfig [-a] [-l] [IF [WORDS]]`: shows interfaces and changes them.
 
 use super::flags::{Flags, extra_word};
 use super::{Failure, Session};
 use crate::api::client::escaped;
-use crate::api::{Interface, InterfaceChange};
+use crate::api::{ConfigEdits, Interface, InterfaceChange, Reloaded};
 use crate::show;
-use diagnostic::nearest;
 
 pub(crate) const USAGE: &str = "\
 pantala ifconfig [-a] | -l | IF
-       pantala ifconfig IF up | down
-       pantala ifconfig IF monitor | -monitor";
+       pantala ifconfig IF create vlan ID vlandev INTERFACE [vlanproto 802.1ad]
+       pantala ifconfig IF create tunnel LOCAL REMOTE
+       pantala ifconfig IF create device DEVICE
+       pantala ifconfig IF destroy
+       pantala ifconfig IF [inet | inet6] ADDRESS/LEN [alias | -alias]
+       pantala ifconfig IF [mtu N] [ether MAC] [vlanpcp N]
+       pantala ifconfig IF up | down | monitor | -monitor";
 
-pub(crate) const HELP: &str = "  -a        every interface (the default)
-  -l        only their names
-  up, down  bring the interface up or take it down
-  monitor   only count and measure what it receives; `netstat -M -I IF` shows
-            it
+pub(crate) const HELP: &str = "  -a         every interface (the default)
+  -l         only their names
+  create     add an interface, over another one or with a DEVICE as in the
+             configuration file
+  destroy    remove it
+  ADDRESS    of IPv4: replaces the first one; of IPv6: is added
+  alias      add the address beside the others
+  -alias     remove the address
+  up, down   bring the interface up or take it down
+  monitor    only count and measure what it receives; `netstat -M -I IF` shows
+             it
 
-Addresses are changed in the configuration file; then `pantala reload`.
+The words of one line come into force together, or not at all. They change the
+running configuration: `pantala config diff` shows it beside the file,
+`config save` writes it, `config undo` takes it back. `up`, `down` and
+`monitor` are not part of it.
 
 Examples:
   pantala ifconfig lan
-  pantala ifconfig lan down
-  pantala ifconfig --json";
+  pantala ifconfig lan 192.0.2.7/24 alias
+  pantala ifconfig vlan10 create vlan 10 vlandev lan inet 10.0.10.1/24
+  pantala ifconfig gif0 create tunnel 192.0.2.1 198.51.100.1
+  pantala ifconfig gif0 destroy";
 
-const WORDS: &[&str] = &["up", "down", "monitor", "-monitor"];
-/// BSD's words that this version understands only in the configuration file.
-const IN_FILE: &[&str] = &["inet", "inet6", "alias", "-alias", "delete", "mtu", "ether", "lladdr"];
+mod words;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ifconfig {
     All,
     Names,
     One(String),
-    Change(String, InterfaceChange),
+    Change {
+        name: String,
+        /// All of them together.
+        edits: ConfigEdits,
+        /// Behind them.
+        state: InterfaceChange,
+    },
 }
 
 impl Ifconfig {
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
-        // The only word of BSD's that begins like a flag.
-        if let [name, word] = words
-            && word == "-monitor"
+        // Behind a name there are words, of which some begin like flags.
+        if let [name, rest @ ..] = words
+            && !rest.is_empty()
+            && !name.starts_with('-')
         {
-            return change(word).map(|change| Self::Change(name.clone(), change));
+            let usage = |why| Failure::usage(format!("ifconfig: {why}"));
+            let words::Changes { edits, state } = words::read(name, rest).map_err(usage)?;
+            let edits = ConfigEdits { edits, title: format!("ifconfig {}", words.join(" ")) };
+            return Ok(Self::Change { name: name.clone(), edits, state });
         }
         let flags = Flags::read("ifconfig", words, "al", "")?;
         if flags.has('l') {
@@ -52,9 +75,7 @@ impl Ifconfig {
         match flags.operands.as_slice() {
             [] => Ok(Self::All),
             [name] => Ok(Self::One(name.clone())),
-            [name, word] => change(word).map(|change| Self::Change(name.clone(), change)),
-            [_, word, ..] if IN_FILE.contains(&word.as_str()) => Err(in_file(word)),
-            [_, _, extra, ..] => Err(extra_word("ifconfig", extra)),
+            [_, extra, ..] => Err(extra_word("ifconfig", extra)),
         }
     }
 
@@ -73,8 +94,13 @@ impl Ifconfig {
                 let one: Interface = session.client.get(&path(&name))?;
                 session.show(&one, |one| show::ifconfig(core::slice::from_ref(one)))
             }
-            Self::Change(name, change) => {
-                let () = session.client.patch(&path(&name), &change)?;
+            Self::Change { name, edits, state } => {
+                if !edits.edits.is_empty() {
+                    let _: Reloaded = session.client.post("/v1/config/edits", &edits)?;
+                }
+                if state != InterfaceChange::default() {
+                    let () = session.client.patch(&path(&name), &state)?;
+                }
                 session.done("")
             }
         }
@@ -83,30 +109,6 @@ impl Ifconfig {
 
 fn path(name: &str) -> String {
     format!("/v1/interfaces/{}", escaped(name))
-}
-
-fn change(word: &str) -> Result<InterfaceChange, Failure> {
-    match word {
-        "up" => Ok(InterfaceChange { up: Some(true), ..InterfaceChange::default() }),
-        "down" => Ok(InterfaceChange { up: Some(false), ..InterfaceChange::default() }),
-        "monitor" => Ok(InterfaceChange { monitor: Some(true), ..InterfaceChange::default() }),
-        "-monitor" => Ok(InterfaceChange { monitor: Some(false), ..InterfaceChange::default() }),
-        word if IN_FILE.contains(&word) => Err(in_file(word)),
-        word => {
-            let known = WORDS.iter().chain(IN_FILE).copied();
-            let help = nearest(word, known).map_or_else(
-                || format!("known are {}", WORDS.join(", ")),
-                |near| format!("did you mean `{near}`?"),
-            );
-            Err(Failure::usage(format!("ifconfig: unknown word `{word}`; {help}")))
-        }
-    }
-}
-
-fn in_file(word: &str) -> Failure {
-    Failure::usage(format!(
-        "ifconfig: `{word}` is not supported by this version; change the configuration file, then `pantala reload`"
-    ))
 }
 
 #[cfg(test)]
@@ -119,17 +121,22 @@ mod tests {
 
     #[test]
     fn bsd_lines_are_understood() {
-        let change = |up| Ifconfig::Change("lan".into(), InterfaceChange { up: Some(up), monitor: None });
-        let monitor = |on| Ifconfig::Change("lan".into(), InterfaceChange { up: None, monitor: Some(on) });
+        let change = |words: &str, state| Ifconfig::Change {
+            name: "lan".into(),
+            edits: ConfigEdits { edits: Vec::new(), title: format!("ifconfig lan {words}") },
+            state,
+        };
+        let up = |up| InterfaceChange { up: Some(up), monitor: None };
+        let monitor = |on| InterfaceChange { up: None, monitor: Some(on) };
         for (line, means) in [
             ("", Ifconfig::All),
             ("-a", Ifconfig::All),
             ("-l", Ifconfig::Names),
             ("lan", Ifconfig::One("lan".into())),
-            ("lan up", change(true)),
-            ("lan down", change(false)),
-            ("lan monitor", monitor(true)),
-            ("lan -monitor", monitor(false)),
+            ("lan up", change("up", up(true))),
+            ("lan down", change("down", up(false))),
+            ("lan monitor", change("monitor", monitor(true))),
+            ("lan -monitor", change("-monitor", monitor(false))),
         ] {
             assert_eq!(read(line).unwrap(), means, "{line}");
         }
@@ -141,10 +148,8 @@ mod tests {
             ("lan dwon", "did you mean `down`?"),
             ("lan frobnicate", "known are up, down, monitor, -monitor"),
             ("lan monitro", "did you mean `monitor`?"),
-            ("lan inet 10.0.0.1/24", "configuration file"),
-            ("lan mtu", "configuration file"),
-            ("lan up up", "one word too many"),
             ("-x", "no flag -x"),
+            ("-a lan up", "one word too many"),
         ] {
             let Err(Failure::Usage(text)) = read(line) else { panic!("{line}") };
             assert!(text.contains(says), "{line}: {text}");

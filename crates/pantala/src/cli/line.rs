@@ -7,11 +7,11 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 
 use super::{
-    Failure, Session, check, drill, ifconfig, init, intrctl, ipfw, neighbours, netstat, ping, route, run,
-    serve, sysctl, tcpdrop, tcpdump, up,
+    Failure, Session, check, config, drill, ifconfig, init, intrctl, ip, ipfw, neighbours, netstat, ping,
+    route, run, serve, sysctl, tcpdrop, tcpdump, up,
 };
 use crate::api::client::Client;
-use crate::api::{DEFAULT_SOCKET, Reloaded};
+use crate::api::{DEFAULT_SOCKET, ReloadRequest, Reloaded};
 use crate::config::DEFAULT_FILE;
 use crate::daemon::log::Level;
 use crate::term::Term;
@@ -79,10 +79,31 @@ pub(crate) enum Command {
     #[command(after_help = run::HELP)]
     Run(run::Run),
     /// Make the running pantala read its configuration again
-    Reload(ControlSocket),
-    /// Show interfaces; bring them up or down
+    #[command(after_help = RELOAD_HELP)]
+    Reload {
+        /// Roll back after this time unless `reload --confirmed` comes
+        #[arg(long, value_name = "SECONDS")]
+        confirm: Option<u32>,
+        /// Confirm the last reload; nothing is read
+        #[arg(long, conflicts_with = "confirm")]
+        confirmed: bool,
+        #[command(flatten)]
+        control: ControlSocket,
+    },
+    /// Show, save and undo changes of the running configuration
+    #[command(after_help = config::HELP)]
+    Config {
+        #[command(subcommand)]
+        command: config::Config,
+        #[command(flatten)]
+        control: ControlSocket,
+    },
+    /// Show and change interfaces
     #[command(override_usage = ifconfig::USAGE, after_help = ifconfig::HELP)]
     Ifconfig(Words),
+    /// Show and change interfaces with the words of iproute2
+    #[command(override_usage = ip::USAGE, after_help = ip::HELP)]
+    Ip(Words),
     /// Show connections, interfaces' counters, routes, statistics, buffers, netisrs
     #[command(override_usage = netstat::USAGE, after_help = netstat::HELP)]
     Netstat(Words),
@@ -122,6 +143,15 @@ pub(crate) enum Command {
     #[command(override_usage = ping::USAGE, after_help = ping::HELP)]
     Ping(Words),
 }
+
+const RELOAD_HELP: &str = "\
+With --confirm the configuration before is in force again after SECONDS, unless
+it is confirmed: a change that cuts off its administrator ends by itself.
+
+Examples:
+  pantala reload
+  pantala reload --confirm 60
+  pantala reload --confirmed";
 
 #[derive(Debug, Args)]
 pub(crate) struct Words {
@@ -187,10 +217,6 @@ impl Line {
 
 /// Commands of other systems, and the one to use here.
 const FOREIGN: &[(&str, &str)] = &[
-    (
-        "ip",
-        "`pantala ifconfig` for `ip addr` and `ip link`, `route` for `ip route`, `arp` and `ndp` for `ip neigh`",
-    ),
     ("ss", "`pantala netstat -an`, or `-anT` for `ss -ti`"),
     ("nft", "`pantala ipfw`"),
     ("iptables", "`pantala ipfw`"),
@@ -231,8 +257,10 @@ impl Command {
             | Self::Drill(_)
             | Self::Top { .. }
             | Self::Run(_)
-            | Self::Reload(_) => None,
+            | Self::Config { .. }
+            | Self::Reload { .. } => None,
             Self::Ifconfig(words)
+            | Self::Ip(words)
             | Self::Netstat(words)
             | Self::Tcpdrop(words)
             | Self::Tcpdump(words)
@@ -253,7 +281,10 @@ impl Command {
     /// The control socket as named behind the command; `None` if the command uses none.
     fn control(&mut self) -> Option<&mut ControlSocket> {
         match self {
-            Self::Up { control, .. } | Self::Top { control, .. } | Self::Reload(control) => Some(control),
+            Self::Up { control, .. }
+            | Self::Top { control, .. }
+            | Self::Config { control, .. }
+            | Self::Reload { control, .. } => Some(control),
             Self::Serve(serve) => Some(&mut serve.control),
             other => other.arguments().map(|arguments| &mut arguments.control),
         }
@@ -325,7 +356,9 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         | Command::Drill(_)
         | Command::Run(_) => Ok(()),
         Command::Top { args, .. } => args.run(session),
-        Command::Reload(_) => reload(session),
+        Command::Reload { confirm, confirmed, .. } => reload(session, confirm, confirmed),
+        Command::Config { command, .. } => command.run(session),
+        Command::Ip(_) => ip::read(&words)?.run(session),
         Command::Ifconfig(_) => ifconfig::Ifconfig::read(&words)?.run(session),
         Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),
         Command::Tcpdrop(_) => tcpdrop::Tcpdrop::read(&words)?.run(session),
@@ -348,12 +381,10 @@ fn level(quiet: bool, verbose: bool) -> Level {
     }
 }
 
-fn reload(session: &mut Session<'_>) -> Result<(), Failure> {
-    let reloaded: Reloaded = session.client.post("/v1/reload", &())?;
-    session.show(&reloaded, |reloaded| match reloaded.changes.as_slice() {
-        [] => "nothing differs\n".to_owned(),
-        changes => changes.iter().map(|change| format!("{change}\n")).collect(),
-    })
+fn reload(session: &mut Session<'_>, confirm_s: Option<u32>, confirmed: bool) -> Result<(), Failure> {
+    let request = ReloadRequest { confirm_s, confirmed };
+    let reloaded: Reloaded = session.client.post("/v1/reload", &request)?;
+    if confirmed { session.done("confirmed\n") } else { config::changes(session, &reloaded) }
 }
 
 #[cfg(test)]

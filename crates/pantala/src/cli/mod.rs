@@ -4,11 +4,13 @@
 //! parser knows; each word has a file here that reads it into a value and carries it out.
 
 mod check;
+mod config;
 mod drill;
 mod flags;
 mod ifconfig;
 mod init;
 mod intrctl;
+mod ip;
 mod ipfw;
 mod line;
 mod neighbours;

@@ -15,6 +15,7 @@ mod admin;
 mod autoconf;
 pub(crate) mod check;
 mod device;
+pub(crate) mod document;
 mod draft;
 pub(crate) mod fields;
 pub(crate) mod problem;

@@ -15,8 +15,9 @@ use super::device::{self, Workshop};
 use super::ra_updates::Learning;
 use super::ring_placement::RingPlacement;
 use super::routing::Routing;
+use super::running::RunningConfig;
 use super::stack::capture::Captures;
-use super::{cgroup, entropy, log, stable_secret, system};
+use super::{cgroup, entropy, log, reload, stable_secret, system};
 use crate::StackError;
 use crate::config::{self, Config, Policy};
 use crate::firewall::publish::FirewallControl;
@@ -70,12 +71,12 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let key = entropy::key().map_err(system("draw a key"))?;
     let firewall =
         FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory for rules"))?;
-    let pings = Vec::new();
     let secret = stable_secret::secret().map_err(system("draw a key"))?;
     let sysctls = Sysctls::default();
-    let (sites, services) = (Vec::new(), Vec::new());
+    let (pings, sites, services) = (Vec::new(), Vec::new(), Vec::new());
     let nothing = nothing_of(&config);
     let mut control = Control {
+        running: RunningConfig::of(file.as_deref()),
         file,
         config: nothing,
         cpus,
@@ -123,7 +124,7 @@ fn nothing_of(config: &Config) -> Config {
 
 fn open_all(control: &mut Control, config: Config) -> Result<Learning, StackError> {
     let learning = control.listen_to_routers().map_err(|why| StackError::Netisr(why.error))?;
-    control.go_over(config).map_err(|failure| failure.why)?;
+    control.go_over(config, reload::Scope::All).map_err(|failure| failure.why)?;
     Ok(learning)
 }
 

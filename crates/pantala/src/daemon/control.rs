@@ -18,6 +18,7 @@ use super::log;
 use super::ready_waiters::Waiting;
 use super::ring_placement::RingPlacement;
 use super::routing::{Edits, Routing};
+use super::running::RunningConfig;
 use super::service_manager::ServiceManager;
 use super::services::Started;
 use super::stack::capture::Captures;
@@ -36,6 +37,8 @@ pub(crate) struct Control {
     pub(crate) file: Option<PathBuf>,
     /// The configuration as it was read last; what was changed by hand since then is not in it.
     pub(crate) config: Config,
+    /// Its text, as commands have changed it.
+    pub(super) running: RunningConfig,
     pub(crate) cpus: Cpus,
     pub(crate) workshop: Workshop,
     /// Hears of interfaces of the kernel that come and go, until [`super::hotplug`] takes it.

@@ -11,7 +11,7 @@
 //! | [`web`], [`services`] | web servers, and small services |
 //! | [`programs`] | the socket of unmodified programs |
 //! | [`hotplug`] | devices that go and come back |
-//! | [`control`], [`admin`], [`reload`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
+//! | [`control`], [`admin`], [`reload`], [`running`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`service_manager`], [`identity`], [`privileges`], [`entropy`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
 //!
 //! The control thread and the netisrs share nothing that is written, counters and each CPU's [`report`] apart: it sends
@@ -43,6 +43,7 @@ pub(crate) mod privileges;
 #[cfg(feature = "cli")]
 mod programs;
 mod reload;
+mod running;
 mod sleep;
 mod routing;
 pub(crate) mod report;
@@ -95,6 +96,7 @@ pub(crate) async fn attend(
             () = until => {}
             () = ra_updates::learn(control, learning) => {}
             () = hotplug::watch(control) => {}
+            () = running::roll_back(control) => {}
             () = waiting.run() => {}
             () = crashed.notified() => {
                 outcome = Err(StackError::Netisr("a netisr has panicked; the stack ends".to_owned()));

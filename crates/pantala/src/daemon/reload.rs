@@ -23,7 +23,7 @@ mod prepared;
 mod plan;
 mod undo;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeSet, HashSet};
@@ -41,18 +41,42 @@ use self::prepared::Next;
 use super::control::{self, Control};
 use super::device;
 use super::log;
+use super::running;
 use super::switch::Switch;
 use super::tables::Attached;
 use super::web::OpenSite;
 use crate::StackError;
 use crate::api::{Error, ErrorKind, Reloaded};
-use crate::config::{Config, Interface, Machine, Route, Serve, Service, ServiceKind, Sysctls};
+use crate::config::{Config, Interface, Route, Serve, Service, ServiceKind, Sysctls};
 
 /// Why another configuration did not come into force. The one before is in force again.
 pub(super) struct Failure {
     pub(super) why: StackError,
     /// Interfaces whose devices were closed and cannot be opened again.
     lost: Vec<String>,
+}
+
+impl Failure {
+    /// Turns it into an error of the admin API.
+    pub(super) fn told(self) -> Error {
+        let Self { why, lost } = self;
+        let error = Error::new(kind_of(&why), why.to_string());
+        error.hint(if lost.is_empty() {
+            "nothing was changed".to_owned()
+        } else {
+            let lost = lost.join(", ");
+            format!("and the state before could not be restored: {lost}; the next reload tries again")
+        })
+    }
+}
+
+/// The parts of a configuration that are compared with the stack as it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All of it, as a reload does.
+    All,
+    /// Its interfaces: what was changed by hand elsewhere stays.
+    Interfaces,
 }
 
 /// Changes for another configuration, to be undone if it does not come into force.
@@ -86,37 +110,37 @@ impl Control {
     }
 
     fn read_again(&mut self) -> Result<Reloaded, Error> {
-        let Some(file) = &self.file else {
-            let error = Error::new(ErrorKind::Unsupported, "this stack was not started from a file");
-            return Err(error.hint("the program that embeds it has its configuration"));
-        };
-        let new = Config::load(file, &Machine::here());
-        let new = new.map_err(|why| Error::new(ErrorKind::Invalid, why.to_string().trim_end().to_owned()))?;
+        let file = self.file.as_ref().ok_or_else(running::without_file)?;
+        let (text, new) = running::read(file)?;
         let new = Config { wires: self.config.wires.clone(), force: self.config.force, ..new };
-        let changes = self.go_over(new).map_err(|Failure { why, lost }| {
-            let error = Error::new(kind_of(&why), why.to_string());
-            error.hint(if lost.is_empty() {
-                "nothing was changed".to_owned()
-            } else {
-                format!(
-                    "and the state before could not be restored: {}; the next reload tries again",
-                    lost.join(", ")
-                )
-            })
-        })?;
+        let before = self.snapshot();
+        let changes = self.go_over(new, Scope::All).map_err(Failure::told)?;
+        self.was_reloaded(text, before, !changes.is_empty());
         Ok(Reloaded { changes })
     }
 
     /// Puts another configuration in force, and answers a sentence for each change; with an error, all is as it was.
-    pub(super) fn go_over(&mut self, new: Config) -> Result<Vec<String>, Failure> {
+    pub(super) fn go_over(&mut self, new: Config, scope: Scope) -> Result<Vec<String>, Failure> {
         let mut done = Done::default();
-        self.go_step_by_step(new, &mut done).map_err(|why| Failure { why, lost: self.roll_back(done) })
+        self.go_step_by_step(new, scope, &mut done).map_err(|why| Failure { why, lost: self.roll_back(done) })
     }
 
-    fn go_step_by_step(&mut self, new: Config, done: &mut Done) -> Result<Vec<String>, StackError> {
-        let mut plan = Plan::between(&self.running(&new), &new);
+    fn go_step_by_step(
+        &mut self,
+        mut new: Config,
+        scope: Scope,
+        done: &mut Done,
+    ) -> Result<Vec<String>, StackError> {
+        let mut plan = match scope {
+            Scope::All => Plan::between(&self.running(&new), &new),
+            Scope::Interfaces => self.plan_of_interfaces(&mut new),
+        };
         let failed = |why: String| StackError::Misfit(format!("the firewall: {why}"));
-        let firewall_config = self.next_firewall(&new).map_err(failed)?;
+        let firewall_config = match scope {
+            Scope::All => self.next_firewall(&new),
+            Scope::Interfaces => self.same_firewall(),
+        };
+        let firewall_config = firewall_config.map_err(failed)?;
         if firewall_config
             .as_ref()
             .is_some_and(|firewall_config| !firewall_config.is_as(&self.firewall.config))
@@ -146,6 +170,21 @@ impl Control {
         fault(Step::Begun)?;
         self.settle(&plan, core::mem::take(done));
         Ok(plan.sentences)
+    }
+
+    /// The differences of interfaces alone. Whether one monitors stays as it was set by hand, unless that is the difference.
+    fn plan_of_interfaces(&self, new: &mut Config) -> Plan {
+        for interface in &mut new.interfaces {
+            let same =
+                |other: &&Interface| other.name == interface.name && other.monitor == interface.monitor;
+            if self.config.interfaces.iter().any(|other| same(&other))
+                && let Some(own) = self.interface(&interface.name)
+            {
+                interface.monitor = own.monitor;
+            }
+        }
+        let old = Config { interfaces: self.running(new).interfaces, ..new.clone() };
+        Plan::between(&old, new)
     }
 
     /// The stack as it runs, in the words of a configuration: as the last one has it, but for what was changed by hand and either

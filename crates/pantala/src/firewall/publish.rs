@@ -136,8 +136,7 @@ impl Control {
     pub(crate) fn next_firewall(&self, config: &Config) -> Result<Option<FirewallConfig>, String> {
         let running = &self.firewall.config;
         let firewall = match (&config.firewall, &self.config.firewall) {
-            (None, None) if !self.firewall.is_used => return Ok(None),
-            (None, None) => return running.copy(&self.tables).map(Some).map_err(|refused| refused.why),
+            (None, None) => return self.same_firewall(),
             (firewall, _) => firewall.as_ref(),
         };
         let default = firewall.map_or(Action::Allow, |firewall| firewall.default.clone());
@@ -152,6 +151,14 @@ impl Control {
         let around = Around { tables: &self.tables, counted: &|_| Counted::default() };
         new.run(commands, &around).map_err(|(line, refused)| format!("line {line}: {}", refused.why))?;
         new.succeed(running, commands, &self.tables).map(Some).map_err(|refused| refused.why)
+    }
+
+    /// The firewall in force, to be compiled for other interfaces; `None` if there is none.
+    pub(crate) fn same_firewall(&self) -> Result<Option<FirewallConfig>, String> {
+        if !self.firewall.is_used {
+            return Ok(None);
+        }
+        self.firewall.config.copy(&self.tables).map(Some).map_err(|refused| refused.why)
     }
 
     /// Compiles a configuration for the netisrs, with these tables.

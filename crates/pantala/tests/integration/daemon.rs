@@ -13,6 +13,7 @@ mod lifeline;
 mod memif;
 mod privileges;
 mod reloads;
+mod running;
 mod service;
 
 harness::modules![
@@ -28,5 +29,6 @@ harness::modules![
     memif,
     privileges,
     reloads,
+    running,
     service
 ];

@@ -20,6 +20,9 @@ use crate::api::types::{Error, ErrorKind};
 /// No request needs more: ten thousand routes.
 const BODY_MAX: usize = 4 << 20;
 
+/// Not for readers of the read-only socket.
+const CONFIGURATION: &str = "/v1/config";
+
 /// Memory for bodies.
 #[derive(Clone)]
 pub(super) struct Bodies {
@@ -78,12 +81,17 @@ pub(super) async fn read(State(bodies): State<Bodies>, request: Request, next: N
     }
 }
 
-/// Refuses what would change anything.
+/// Refuses what would change anything, and the configuration, which a reader of its file alone may see.
 pub(super) async fn only_reads(request: Request, next: Next) -> Response {
-    if request.method().is_safe() {
+    let path = request.uri().path();
+    if request.method().is_safe() && path != CONFIGURATION {
         return next.run(request).await;
     }
-    let error = Error::new(ErrorKind::Denied, "permission denied: this socket is read-only");
+    let why = match path {
+        CONFIGURATION => "permission denied: the configuration may contain secrets",
+        _ => "permission denied: this socket is read-only",
+    };
+    let error = Error::new(ErrorKind::Denied, why);
     Failure::from(error.hint("use the control socket, if you may")).into_response()
 }
 

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::SharedStack;
 use crate::api::types::{
-    Error, ErrorKind, Family, InterfaceChange, NeighbourRequest, PingRequest, RefusedEdit, RingChange,
-    RouteEdit, RouteEdits, RoutePage, SysctlChange, Version,
+    ConfigEdits, Error, ErrorKind, Family, InterfaceChange, NeighbourRequest, PingRequest, RefusedEdit,
+    ReloadRequest, RingChange, RouteEdit, RouteEdits, RoutePage, SysctlChange, UndoRequest, Version,
 };
 use crate::api::{capture, metrics, ping};
 
@@ -43,6 +43,10 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .route("/v1/ping", post(start_ping))
         .route("/v1/capture", post(start_capture))
         .route("/v1/reload", post(reload))
+        .route("/v1/config", get(configuration))
+        .route("/v1/config/edits", post(edit_configuration))
+        .route("/v1/config/saved", post(configuration_saved))
+        .route("/v1/config/undo", post(undo_configuration))
         .route("/metrics", get(prometheus))
         .merge(crate::api::firewall::routes::router())
         .merge(super::sockets::router())
@@ -229,8 +233,30 @@ async fn start_capture(State(stack): State<SharedStack>, body: Bytes) -> Answer 
     Ok(typed("application/vnd.pcapng", Body::new(parts)))
 }
 
-async fn reload(State(stack): State<SharedStack>) -> Answer {
-    Ok(json(&stack.stack().reload()?))
+async fn reload(State(stack): State<SharedStack>, body: Bytes) -> Answer {
+    // Clients of older versions send nothing, or `null`.
+    let is_empty = body.is_empty() || &*body == b"null";
+    let request = if is_empty { ReloadRequest::default() } else { read(&body)? };
+    Ok(json(&stack.stack().reload_with(&request)?))
+}
+
+async fn configuration(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().configuration()?))
+}
+
+async fn edit_configuration(State(stack): State<SharedStack>, body: Bytes) -> Answer {
+    let edits: ConfigEdits = read(&body)?;
+    Ok(json(&stack.stack().edit_configuration(&edits)?))
+}
+
+async fn configuration_saved(State(stack): State<SharedStack>) -> Answer {
+    stack.stack().configuration_saved()?;
+    Ok(done())
+}
+
+async fn undo_configuration(State(stack): State<SharedStack>, body: Bytes) -> Answer {
+    let UndoRequest { count } = read(&body)?;
+    Ok(json(&stack.stack().undo_configuration(count)?))
 }
 
 async fn prometheus(State(stack): State<SharedStack>) -> Answer {

@@ -1,6 +1,7 @@
 //! Types of the admin API.
 
 mod capture;
+mod config;
 mod error;
 mod interface;
 mod link;
@@ -27,6 +28,7 @@ pub use super::firewall::types::{
 };
 pub(crate) use capture::wall_ns;
 pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
+pub use config::{ConfigEdit, ConfigEdits, ReloadRequest, RunningConfiguration, UndoRequest};
 pub use error::{Error, ErrorKind, TextProblem};
 pub use interface::{
     Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceChange, InterfaceCounters,

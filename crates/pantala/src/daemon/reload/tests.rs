@@ -1,6 +1,6 @@
 //! Reloads that fail at each of their steps, and what runs meanwhile: a router between two stacks, in one process.
 
-mod lab;
+pub(in crate::daemon) mod lab;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

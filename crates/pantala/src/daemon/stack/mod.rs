@@ -26,9 +26,10 @@ use tokio::sync::mpsc;
 use super::control::Control;
 use crate::api::stack::{Echo, EchoAnswer, Snapshot, Stack, Web};
 use crate::api::{
-    CaptureBatch, CaptureRequest, Counters, Error, Family, Interface, InterfaceChange, LearnedLink,
-    Monitored, Neighbour, NeighbourRequest, Netisr, Pool, Reloaded, Ring, RingChange, Route, RouteAnswer,
-    RouteEdit, RoutePage, Sysctl, SysctlChange, SysctlChanged,
+    CaptureBatch, CaptureRequest, ConfigEdits, Counters, Error, Family, Interface, InterfaceChange,
+    LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, ReloadRequest, Reloaded, Ring,
+    RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RunningConfiguration, Sysctl, SysctlChange,
+    SysctlChanged,
 };
 
 impl Stack for Control {
@@ -137,6 +138,26 @@ impl Stack for Control {
 
     fn end_capture(&mut self, capture: u32) {
         self.detach_capture(capture);
+    }
+
+    fn configuration(&mut self) -> Result<RunningConfiguration, Error> {
+        self.running_configuration()
+    }
+
+    fn edit_configuration(&mut self, edits: &ConfigEdits) -> Result<Reloaded, Error> {
+        self.edit_interfaces(edits)
+    }
+
+    fn configuration_saved(&mut self) -> Result<(), Error> {
+        self.was_saved()
+    }
+
+    fn undo_configuration(&mut self, count: u32) -> Result<Reloaded, Error> {
+        self.undo(count)
+    }
+
+    fn reload_with(&mut self, request: &ReloadRequest) -> Result<Reloaded, Error> {
+        self.reload_or_confirm(request)
     }
 
     fn reload(&mut self) -> Result<Reloaded, Error> {

@@ -20,17 +20,19 @@ use crate::{Interface, Stack, mem};
 /// Ports, of which the old rules let one pass and the new ones the other.
 /// Datagrams to the allowed port that arrive before one to the other port counts as denied.
 const SENTINELS: u32 = 1000;
-pub(super) const PASSED: u16 = 53;
-pub(super) const BLOCKED: u16 = 54;
+pub(in crate::daemon) const PASSED: u16 = 53;
+pub(in crate::daemon) const BLOCKED: u16 = 54;
 /// A host that no configuration lets packets through to, at the port at which it listens.
-pub(super) const FAR: SocketAddr =
+pub(in crate::daemon) const FAR: SocketAddr =
     SocketAddr::new(IpAddr::V4(core::net::Ipv4Addr::new(203, 0, 113, 9)), PASSED);
 
 const CLIENT: [&str; 2] = ["192.0.2.2", "2001:db8:1::2"];
 const SERVER: [&str; 2] = ["198.51.100.2", "2001:db8:2::2"];
 const PATIENCE: Duration = Duration::from_secs(60);
+/// For connections that must fail, too.
+const SHORT_PATIENCE: Duration = Duration::from_secs(5);
 
-pub(super) const OLD: &str = r#"
+pub(in crate::daemon) const OLD: &str = r#"
 threads = 1
 forwarding = true
 flow_cache = 0
@@ -68,7 +70,7 @@ add allow udp from table(own) to any 56
 "#;
 
 /// Every kind of change at once: devices opened, opened anew and closed; addresses, routes, rules, variables, services, sites.
-pub(super) const NEW: &str = r#"
+pub(in crate::daemon) const NEW: &str = r#"
 threads = 1
 forwarding = true
 flow_cache = 64
@@ -107,8 +109,8 @@ add allow ipv6-icmp from any to any
 """
 "#;
 
-pub(super) struct Lab {
-    pub(super) router: Control,
+pub(in crate::daemon) struct Lab {
+    pub(in crate::daemon) router: Control,
     folder: PathBuf,
     client: Sockets,
     server: Sockets,
@@ -121,7 +123,7 @@ pub(super) struct Lab {
 
 impl Lab {
     /// Starts all three, and waits until the addresses of all can be used.
-    pub(super) fn start(name: &str, config: &str) -> Self {
+    pub(in crate::daemon) fn start(name: &str, config: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("pantala-reload-{name}-{}", std::process::id()));
         for site in ["old", "new"] {
             fs::create_dir_all(folder.join(site)).unwrap();
@@ -160,18 +162,18 @@ impl Lab {
     }
 
     /// Writes the file that the next reload reads.
-    pub(super) fn write(&self, config: &str) {
+    pub(in crate::daemon) fn write(&self, config: &str) {
         let text = config.replace("FOLDER", &self.folder.display().to_string());
         fs::write(self.folder.join("pantala.toml"), text).unwrap();
     }
 
-    pub(super) fn command(&mut self, text: &str) {
+    pub(in crate::daemon) fn command(&mut self, text: &str) {
         let commands = FirewallCommands { name: String::new(), text: text.to_owned() };
         self.router.run_commands(&commands).unwrap();
     }
 
     /// All that can be seen of the router and does not count or age.
-    pub(super) fn look(&mut self) -> Vec<String> {
+    pub(in crate::daemon) fn look(&mut self) -> Vec<String> {
         self.settle();
         let interfaces = self.router.interfaces().unwrap().into_iter().map(|shown| {
             let Shown { name, flags, options, mtu, mac, addresses, groups, link, rings, .. } = shown;
@@ -196,13 +198,13 @@ impl Lab {
         all
     }
 
-    pub(super) fn is_as_of_old(&self) {
+    pub(in crate::daemon) fn is_as_of_old(&self) {
         assert!(self.passes(PASSED) && !self.passes(BLOCKED));
         assert_eq!((self.echo(7), self.echo(9)), (true, false));
         assert_eq!(self.page(), "old");
     }
 
-    pub(super) fn is_as_of_new(&mut self) {
+    pub(in crate::daemon) fn is_as_of_new(&mut self) {
         self.settle();
         assert!(self.passes(BLOCKED) && !self.passes(PASSED));
         assert_eq!((self.echo(7), self.echo(9)), (false, true));
@@ -211,7 +213,7 @@ impl Lab {
 
     /// Tells whether datagrams of both families get through to a port of the server. Each is followed by one to a port that
     /// the rules let pass; as the two may be on different CPUs, many of those must arrive alone before the answer is no.
-    pub(super) fn passes(&self, port: u16) -> bool {
+    pub(in crate::daemon) fn passes(&self, port: u16) -> bool {
         let other = if port == PASSED { BLOCKED } else { PASSED };
         let each = SERVER.map(|server| {
             let [wanted, sentinel] = [port, other].map(|port| {
@@ -241,12 +243,12 @@ impl Lab {
         each[0]
     }
 
-    pub(super) fn client_socket(&self) -> UdpSocket {
+    pub(in crate::daemon) fn client_socket(&self) -> UdpSocket {
         UdpSocket::bind(&self.client, "0.0.0.0:0").unwrap()
     }
 
     /// Datagrams that have come to the far host.
-    pub(super) fn leaked(&self) -> usize {
+    pub(in crate::daemon) fn leaked(&self) -> usize {
         let mut buf = [0; 99];
         core::iter::from_fn(|| self.far.recv_from(&mut buf).ok()).count()
     }
@@ -257,6 +259,13 @@ impl Lab {
         stream.write_all(b"hello").unwrap();
         let mut heard = [0; 5];
         stream.read_exact(&mut heard).is_ok() && heard == *b"hello"
+    }
+
+    /// Whether the echo service answers at an address of the router.
+    pub(in crate::daemon) fn reaches(&mut self, addr: &str) -> bool {
+        self.settle();
+        let addr = SocketAddr::new(addr.parse().unwrap(), 7);
+        TcpStream::connect_timeout(&self.client, &addr, SHORT_PATIENCE).is_ok()
     }
 
     /// Returns the page of the router's web server.

@@ -1,0 +1,103 @@
+//! The running configuration and changes to it.
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// One change of the running configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ConfigEdit {
+    /// Adds an interface.
+    Create {
+        /// Its name.
+        interface: String,
+        /// Its device, as in the configuration file.
+        device: String,
+    },
+    /// Removes an interface.
+    Destroy {
+        /// Its name.
+        interface: String,
+    },
+    /// Adds an address.
+    AddAddress {
+        /// The interface.
+        interface: String,
+        /// The address with its prefix length.
+        address: IpNet,
+    },
+    /// Removes an address.
+    RemoveAddress {
+        /// The interface.
+        interface: String,
+        /// The address; a prefix as long as the address stands for any.
+        address: IpNet,
+    },
+    /// Replaces the first address of the family, or adds one.
+    ReplaceAddress {
+        /// The interface.
+        interface: String,
+        /// The address with its prefix length.
+        address: IpNet,
+    },
+    /// Sets a key of an interface.
+    Set {
+        /// The interface.
+        interface: String,
+        /// The key, as in the configuration file.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// Removes a key of an interface: its default is in force.
+    Unset {
+        /// The interface.
+        interface: String,
+        /// The key.
+        key: String,
+    },
+}
+
+/// Changes that come into force together, or not at all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigEdits {
+    /// The changes, in their order.
+    pub edits: Vec<ConfigEdit>,
+    /// How the history names them; a command line.
+    #[serde(default)]
+    pub title: String,
+}
+
+/// How a reload or an undo is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReloadRequest {
+    /// Seconds after which it is rolled back unless it is confirmed.
+    pub confirm_s: Option<u32>,
+    /// Confirms the one before, and reloads nothing.
+    pub confirmed: bool,
+}
+
+/// Changes to take back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UndoRequest {
+    /// Number of changes, the last ones.
+    pub count: u32,
+}
+
+/// The running configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningConfiguration {
+    /// The file that it was read from.
+    pub file: String,
+    /// The text of the file when it was read last.
+    pub loaded: String,
+    /// The text that is in force.
+    pub running: String,
+    /// Changes that can be undone, the last one first.
+    pub history: Vec<String>,
+    /// Seconds until the last reload is rolled back, if it waits for a confirmation.
+    pub confirm_s: Option<u64>,
+}

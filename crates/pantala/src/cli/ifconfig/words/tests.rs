@@ -1,0 +1,83 @@
+use super::*;
+
+fn words(interface: &str, line: &str) -> Result<Changes, String> {
+    read(interface, &line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+}
+
+fn net(text: &str) -> IpNet {
+    text.parse().unwrap()
+}
+
+#[test]
+fn bsd_lines_become_edits() {
+    let on = || "if0".to_owned();
+    let add = |address| vec![ConfigEdit::AddAddress { interface: on(), address: net(address) }];
+    let remove = |address| vec![ConfigEdit::RemoveAddress { interface: on(), address: net(address) }];
+    let replace = |address| vec![ConfigEdit::ReplaceAddress { interface: on(), address: net(address) }];
+    let set = |key: &str, value: &str| {
+        vec![ConfigEdit::Set { interface: on(), key: key.into(), value: value.into() }]
+    };
+    let create = |device: &str| vec![ConfigEdit::Create { interface: on(), device: device.into() }];
+    for (line, edits) in [
+        ("192.0.2.7/24", replace("192.0.2.7/24")),
+        ("inet 192.0.2.7/24 alias", add("192.0.2.7/24")),
+        ("inet 192.0.2.7 netmask 255.255.255.0 alias", add("192.0.2.7/24")),
+        ("inet 192.0.2.7 netmask 0xffffff00 add", add("192.0.2.7/24")),
+        ("inet 192.0.2.7 -alias", remove("192.0.2.7/32")),
+        ("192.0.2.7/24 delete", remove("192.0.2.7/24")),
+        ("inet6 2001:db8::7/64", add("2001:db8::7/64")),
+        ("inet6 2001:db8::7 prefixlen 64", add("2001:db8::7/64")),
+        ("inet6 2001:db8::7 -alias", remove("2001:db8::7/128")),
+        ("mtu 1400", set("mtu", "1400")),
+        ("ether 02:00:00:00:00:07", set("mac", "02:00:00:00:00:07")),
+        ("vlanpcp 5", set("vlanpcp", "5")),
+        ("create vlan 10 vlandev lan", create("vlan:lan,10")),
+        ("create vlandev lan vlan 10 vlanproto 802.1ad", create("qinq:lan,10")),
+        ("create tunnel 192.0.2.1 198.51.100.1", create("gif:192.0.2.1,198.51.100.1")),
+        ("create tunnel 2001:db8::1 2001:db8::2", create("gif:2001:db8::1,2001:db8::2")),
+        ("create device af_xdp:eth0", create("af_xdp:eth0")),
+        ("tunnel 192.0.2.1 198.51.100.2", set("device", "gif:192.0.2.1,198.51.100.2")),
+        ("destroy", vec![ConfigEdit::Destroy { interface: on() }]),
+    ] {
+        assert_eq!(words("if0", line).unwrap().edits, edits, "{line}");
+    }
+}
+
+#[test]
+fn one_line_changes_several_things_together() {
+    let changes =
+        words("vlan10", "create vlan 10 vlandev lan inet 10.0.0.1/24 inet6 2001:db8::1/64 mtu 1400 up");
+    let changes = changes.unwrap();
+    assert_eq!(changes.edits.len(), 4);
+    assert_eq!(changes.state.up, Some(true));
+    assert!(matches!(&changes.edits[0], ConfigEdit::Create { device, .. } if device == "vlan:lan,10"));
+}
+
+#[test]
+fn wrong_words_are_explained() {
+    for (line, says) in [
+        ("dwon", "did you mean `down`?"),
+        ("frobnicate", "known are up, down"),
+        ("metric 5", "has no meaning here"),
+        ("mtu", "`mtu` needs a number behind it"),
+        ("mtu big", "`big` is not a number"),
+        ("inet 192.0.2.7", "192.0.2.7 has no prefix length; write it as in 192.0.2.7/24"),
+        ("inet6 2001:db8::7", "2001:db8::7/64"),
+        ("inet 2001:db8::7/64", "not an address of the family inet"),
+        ("inet6 192.0.2.7/24", "not an address of the family inet6"),
+        ("inet 192.0.2.7 netmask 255.0.255.0", "is not the mask of a prefix"),
+        ("inet 192.0.2.7 netmask 33", "too long"),
+        ("create", "`create` needs its device: `ifconfig if0 create device DEVICE`"),
+        ("create vlan 10", "a VLAN needs both"),
+        ("create vlan 10 vlandev lan device tap:x", "one device"),
+        ("create tunnel 192.0.2.1", "`tunnel` needs the local and the remote address"),
+        ("destroy up", "`destroy` stands alone"),
+        ("ether zz", "not an Ethernet address"),
+    ] {
+        let why = words("if0", line).unwrap_err();
+        assert!(why.contains(says), "{line}: {why}");
+    }
+    assert!(words("gif0", "create").unwrap_err().contains("create tunnel LOCAL REMOTE"));
+    assert!(words("vlan7", "create").unwrap_err().contains("vlan ID vlandev INTERFACE"));
+    assert_eq!(words("tap3", "create").unwrap().edits.len(), 1);
+}
