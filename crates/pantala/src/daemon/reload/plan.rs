@@ -95,7 +95,7 @@ impl Plan {
             }
         }
         for (serves, what) in [
-            (without(&old.serves, &new.serves), "not served any more"),
+            (without(&old.serves, &new.serves), "no longer served"),
             (without(&new.serves, &old.serves), "served"),
         ] {
             let sentences =

@@ -8,7 +8,7 @@ use crate::commands::server::{Folder, Page, World, pantala};
 /// Usage errors, and their messages.
 const NOT_UNDERSTOOD: [(&str, &str); 17] = [
     ("", "Usage: pantala"),
-    ("ifcnofig", "a similar subcommand exists: 'ifconfig'"),
+    ("ifcnofig", "'ifconfig'"),
     ("netstat -ap arp", "`arp` has no connections; known are tcp, udp, icmp"),
     ("netstat -rz", "there is no flag -z"),
     ("tcpdrop 192.0.2.1 80", "name both ends"),

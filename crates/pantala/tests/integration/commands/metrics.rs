@@ -63,7 +63,7 @@ fn requests_that_make_no_sense_are_refused_in_words() {
     let client = client(&world);
     let posted = |path: &str, body: serde_json::Value| client.post::<()>(path, &body).unwrap_err();
     for (error, kind, says) in [
-        (client.get::<()>("/v2/interfaces").unwrap_err(), ErrorKind::NotFound, "nothing at this path"),
+        (client.get::<()>("/v2/interfaces").unwrap_err(), ErrorKind::NotFound, "no such path"),
         (client.get::<()>("/v1/routes?family=ipx").unwrap_err(), ErrorKind::Invalid, "unknown variant `ipx`"),
         (client.get::<()>("/v1/routes?famly=inet").unwrap_err(), ErrorKind::Invalid, "unknown field `famly`"),
         (
