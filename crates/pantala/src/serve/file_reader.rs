@@ -38,7 +38,7 @@ const INDEX: &[u8] = b"index.html";
 
 /// Asks for something.
 pub(crate) struct FileRequest {
-    /// Which CPU asks: the place of its door.
+    /// Index of the CPU that asks.
     pub(super) client: usize,
     pub(super) program: AppId,
     pub(super) ticket: Ticket,
@@ -308,7 +308,7 @@ impl FileRequests {
         }
         let call = || Msg::Call(Box::new(move |netisr: &mut net::netisr::Netisr| netisr.call(program)));
         // A full port is emptied in a turn: this thread may wait for it. One whose CPU has ended never is, but then the
-        // program's half of the door has gone with it.
+        // application's half of the notifier has gone with it.
         while self.remote.send(call()).is_err() && Arc::strong_count(&self.is_rung) > 1 {
             std::thread::sleep(Duration::from_micros(100));
         }

@@ -7,7 +7,7 @@ use super::AppId;
 /// Applications of a CPU that can have a notifier at a time.
 pub const NOTIFIERS_MAX: usize = 64;
 
-/// The doors of one CPU.
+/// Notifiers of the applications of one CPU.
 pub(super) struct Notifications {
     board: Board,
     flags: Vec<Flag>,

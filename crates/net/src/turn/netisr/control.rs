@@ -210,7 +210,7 @@ impl Netisr {
     ///
     /// # Errors
     ///
-    /// As [`Self::begin`], and [`Error::TooMany`] if there are no more doors.
+    /// As [`Self::begin`], and [`Error::TooMany`] if no notifier is free.
     pub fn open(&mut self, program: Box<dyn App>) -> Result<(AppId, Flag), Error> {
         self.programs.open(&mut self.cpu, program)
     }
