@@ -1,6 +1,5 @@
 //! From a configuration to a running stack.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use dev::af_xdp::SharedUmem;
@@ -15,7 +14,7 @@ use super::device::{self, Workshop};
 use super::ra_updates::Learning;
 use super::ring_placement::RingPlacement;
 use super::routing::Routing;
-use super::running::RunningConfig;
+use super::running::{RunningConfig, Source};
 use super::stack::capture::Captures;
 use super::{cgroup, entropy, log, reload, stable_secret, system};
 use crate::StackError;
@@ -33,7 +32,7 @@ const SPARE_RINGS: usize = 1;
 
 /// Starts everything that `config` asks for, which was read from this file. What was started is stopped again if
 /// something is not to be had.
-pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control, Learning), StackError> {
+pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Control, Learning), StackError> {
     let mut netlink = Rtnetlink::open()
         .map_err(|why| StackError::System { doing: "ask the kernel for its interfaces", why: why.into() })?;
     let memory = Memory::plan(&config, &mut netlink)?;
@@ -66,7 +65,6 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     // Before devices are opened, so that none goes unseen.
     let monitor = LinkMonitor::open()
         .map_err(|why| StackError::System { doing: "listen to changes of interfaces", why: why.into() })?;
-    let (attached, tables) = (Vec::new(), Arc::default());
     let routing = Routing::new().map_err(system("reserve memory for routes"))?;
     let key = entropy::key().map_err(system("draw a key"))?;
     let firewall =
@@ -75,14 +73,15 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
     let sysctls = Sysctls::default();
     let (pings, sites, services) = (Vec::new(), Vec::new(), Vec::new());
     let nothing = nothing_of(&config);
+    let (file, text) = source.map(|source| (source.file, source.text)).unzip();
     let mut control = Control {
-        running: RunningConfig::of(file.as_deref()),
+        running: RunningConfig::of(text.unwrap_or_default()),
         file,
         config: nothing,
         cpus,
         workshop,
         monitor: Some(monitor),
-        attached,
+        attached: Vec::new(),
         last_index: 0,
         routing,
         firewall,
@@ -94,7 +93,7 @@ pub(crate) fn bring_up(file: Option<PathBuf>, config: Config) -> Result<(Control
         secret,
         waiting: Arc::default(),
         manager: Arc::default(),
-        tables,
+        tables: Arc::default(),
     };
     match open_all(&mut control, config) {
         Ok(learning) => Ok((control, learning)),

@@ -111,11 +111,11 @@ impl Control {
 
     fn read_again(&mut self) -> Result<Reloaded, Error> {
         let file = self.file.as_ref().ok_or_else(running::without_file)?;
-        let (text, new) = running::read(file)?;
+        let (source, new) = running::read(file).map_err(|why| running::invalid(&why))?;
         let new = Config { wires: self.config.wires.clone(), force: self.config.force, ..new };
         let before = self.snapshot();
         let changes = self.go_over(new, Scope::All).map_err(Failure::told)?;
-        self.was_reloaded(text, before, !changes.is_empty());
+        self.was_reloaded(source.text, before, !changes.is_empty());
         Ok(Reloaded { changes })
     }
 

@@ -9,7 +9,7 @@ mod tests;
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
@@ -70,10 +70,8 @@ struct Rollback {
 }
 
 impl RunningConfig {
-    /// The configuration that was read from a file.
-    pub(crate) fn of(file: Option<&Path>) -> Self {
-        // `up` has just read it.
-        let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+    /// The configuration of a text.
+    pub(crate) fn of(text: String) -> Self {
         Self { loaded: text.clone(), text, ..Self::default() }
     }
 
@@ -247,13 +245,24 @@ pub(super) async fn roll_back(control: &Mutex<Control>) {
     }
 }
 
+/// A configuration file as it was read.
+pub(crate) struct Source {
+    /// Where it is read again.
+    pub(crate) file: PathBuf,
+    /// What it said.
+    pub(crate) text: String,
+}
+
 /// Reads a configuration file: its text, and what it says.
-pub(super) fn read(file: &Path) -> Result<(String, Config), Error> {
-    let invalid = |why: ConfigError| Error::new(ErrorKind::Invalid, why.to_string().trim_end().to_owned());
-    let text = std::fs::read_to_string(file)
-        .map_err(|why| invalid(ConfigError::Unreadable { file: file.to_owned(), why }))?;
-    let config = Config::parse(&file.display().to_string(), &text, &Machine::here());
-    Ok((text, config.map_err(|problems| invalid(problems.into()))?))
+pub(super) fn read(file: &Path) -> Result<(Source, Config), ConfigError> {
+    let unreadable = |why| ConfigError::Unreadable { file: file.to_owned(), why };
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let config = Config::parse(&file.display().to_string(), &text, &Machine::here())?;
+    Ok((Source { file: file.to_owned(), text }, config))
+}
+
+pub(super) fn invalid(why: &ConfigError) -> Error {
+    Error::new(ErrorKind::Invalid, why.to_string().trim_end().to_owned())
 }
 
 pub(super) fn without_file() -> Error {

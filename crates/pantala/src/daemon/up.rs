@@ -3,23 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use super::running::{self, Source};
 use super::service_manager::{self, ServiceManager};
 use super::signals::Signals;
 use super::{attend, bind, bring_up, identity, locked, log, memory, privileges, programs, runtime, system};
 use crate::api::DEFAULT_SOCKET;
-use crate::config::{Config, Machine};
+use crate::config::Config;
 use crate::{StackError, descriptors};
 
 /// Runs the stack in the foreground until a signal ends it. `socket` is where it is to be controlled from, if not
 /// where the configuration says. `force`: take interfaces even if the machine is reached by them.
 pub(crate) fn up(file: &Path, socket: Option<PathBuf>, force: bool) -> Result<(), StackError> {
-    let config = Config { force, ..Config::load(file, &Machine::here())? };
-    run(Some(file.to_owned()), config, socket, || Ok(()))
+    let (source, config) = running::read(file)?;
+    run(Some(source), Config { force, ..config }, socket, || Ok(()))
 }
 
 /// Runs a stack with a configuration that was read already; `attach` is called when devices are there.
 pub(crate) fn run(
-    file: Option<PathBuf>,
+    source: Option<Source>,
     config: Config,
     socket: Option<PathBuf>,
     attach: impl FnOnce() -> Result<(), StackError>,
@@ -34,7 +35,8 @@ pub(crate) fn run(
     identity::leave_root(identity.as_ref(), &config)?;
     let runtime = runtime()?;
     let signals = runtime.block_on(async { Signals::listen() }).map_err(system("listen to signals"))?;
-    let (mut control, learning) = bring_up::bring_up(file.clone(), config)?;
+    let file = source.as_ref().map(|source| source.file.clone());
+    let (mut control, learning) = bring_up::bring_up(source, config)?;
     attach()?;
     programs::open(program_socket.as_ref(), &control)?;
     privileges::drop_for_control();

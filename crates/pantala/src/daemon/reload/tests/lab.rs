@@ -13,6 +13,7 @@ use crate::api::{AddressState, FirewallCommands, Interface as Shown, RoutePage};
 use crate::config::{Config, Machine, Wires};
 use crate::daemon::bring_up::bring_up;
 use crate::daemon::control::Control;
+use crate::daemon::running::Source;
 use crate::sockets::Sockets;
 use crate::sockets::blocking::{TcpStream, UdpSocket};
 use crate::{Interface, Stack, mem};
@@ -142,7 +143,7 @@ impl Lab {
         let file = folder.join("pantala.toml");
         fs::write(&file, &text).unwrap();
         let config = Config::parse("t", &text, &Machine { cpus: vec![0] }).unwrap();
-        let (router, _) = bring_up(Some(file), Config { wires, ..config }).unwrap();
+        let (router, _) = bring_up(Some(Source { file, text }), Config { wires, ..config }).unwrap();
         let other = UdpSocket::bind(&Sockets::open(&router.remotes()).unwrap(), "[::]:4000").unwrap();
         let sockets = [&client, &server].map(|stack| stack.sockets().unwrap());
         let far = UdpSocket::bind(&sockets[1], FAR).unwrap();
