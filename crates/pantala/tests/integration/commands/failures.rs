@@ -6,7 +6,7 @@ use pantala::{Exit, run};
 use crate::commands::server::{Folder, Page, World, pantala};
 
 /// Usage errors, and their messages.
-const NOT_UNDERSTOOD: [(&str, &str); 17] = [
+const NOT_UNDERSTOOD: [(&str, &str); 18] = [
     ("", "Usage: pantala"),
     ("ifcnofig", "'ifconfig'"),
     ("netstat -ap arp", "`arp` has no connections; known are tcp, udp, icmp"),
@@ -22,7 +22,8 @@ const NOT_UNDERSTOOD: [(&str, &str); 17] = [
     ("ping 192.0.2.7 --socket", "--socket needs a path"),
     ("check -c", "a value is required"),
     ("drill --socket /run/x.sock a.pkt", "unexpected argument '--socket'"),
-    ("ip addr", "use `pantala ifconfig` for `ip addr`"),
+    ("ip adr", "did you mean `addr`?"),
+    ("ip route", "`pantala route` shows and changes routes"),
     ("nft list ruleset", "use `pantala ipfw`"),
 ];
 
