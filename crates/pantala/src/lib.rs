@@ -104,6 +104,8 @@ pub mod config;
 mod daemon;
 #[cfg(feature = "cli")]
 mod demo;
+#[cfg(feature = "cli")]
+mod doctor;
 #[cfg(any(feature = "admin", feature = "web"))]
 mod descriptors;
 mod firewall;

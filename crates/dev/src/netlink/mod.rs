@@ -6,6 +6,7 @@ mod addr;
 mod link;
 mod message;
 mod monitor;
+mod netdev;
 mod route;
 
 use std::io;
@@ -21,6 +22,7 @@ use message::{Message, answers, attr, text};
 pub use addr::Address;
 pub use link::{Link, LinkFlags, Veth, VethEnd, XdpAttachMode, XdpAttached};
 pub use monitor::{LinkChanges, LinkMonitor};
+pub use netdev::{XdpFeatures, xdp_features};
 pub use route::Route;
 
 /// Why the kernel did not do what it was asked.

@@ -50,6 +50,10 @@ pub struct Channels {
     pub rx: u32,
     /// Transmit queues in use.
     pub tx: u32,
+    /// Receive queues that it may have.
+    pub rx_max: u32,
+    /// Queues are counted in pairs of both directions (`ethtool -L … combined`).
+    pub is_combined: bool,
 }
 
 /// The distribution of received frames over queues.
@@ -144,7 +148,9 @@ impl Ethtool {
         let mut r = Request::new(GCHANNELS, 36); // cmd, max rx/tx/other/combined, rx/tx/other/combined
         self.ask(&mut r, "channels")?;
         let combined = r.word(8);
-        Ok(Channels { rx: r.word(5).saturating_add(combined), tx: r.word(6).saturating_add(combined) })
+        let (rx, tx) = (r.word(5).saturating_add(combined), r.word(6).saturating_add(combined));
+        let combined_max = r.word(4);
+        Ok(Channels { rx, tx, rx_max: r.word(1).max(combined_max), is_combined: combined_max > 0 })
     }
 
     /// Returns the distribution of received frames.

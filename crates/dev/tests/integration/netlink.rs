@@ -143,7 +143,8 @@ fn ethtool_knows_a_veth_and_says_what_it_lacks() {
         nl.add_veth(&Veth { queues: 2, ..Veth::new("a", "b") }).unwrap();
         let a = Ethtool::open("a").unwrap();
         assert_eq!(a.driver().unwrap(), "veth");
-        assert_eq!(a.channels().unwrap(), Channels { rx: 2, tx: 2 });
+        let expected = Channels { rx: 2, tx: 2, rx_max: 2, is_combined: false };
+        assert_eq!(a.channels().unwrap(), expected);
         assert!(matches!(a.rx_hash(), Err(EthtoolError::Unsupported { .. })));
         assert!(a.feature(Feature::TxChecksum).unwrap());
         a.set_feature(Feature::TxChecksum, false).unwrap();

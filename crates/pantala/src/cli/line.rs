@@ -15,7 +15,7 @@ use crate::api::{DEFAULT_SOCKET, ReloadRequest, Reloaded};
 use crate::config::DEFAULT_FILE;
 use crate::daemon::log::Level;
 use crate::term::Term;
-use crate::{demo, pktgen, top};
+use crate::{demo, doctor, pktgen, top};
 
 /// A network stack for Linux in user space.
 #[derive(Debug, Parser)]
@@ -63,6 +63,9 @@ pub(crate) enum Command {
         #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
         config: PathBuf,
     },
+    /// Say what of this machine keeps pantala from working well, and how to change it
+    #[command(after_help = doctor::HELP)]
+    Doctor(doctor::Doctor),
     /// Build a small real network on this machine, show packets flowing through pantala, leave nothing behind
     Demo {
         /// Megabytes of each TCP transfer
@@ -252,6 +255,7 @@ impl Command {
             | Self::Serve(_)
             | Self::Init(_)
             | Self::Check { .. }
+            | Self::Doctor(_)
             | Self::Demo { .. }
             | Self::Pktgen(_)
             | Self::Drill(_)
@@ -332,6 +336,9 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
     if let Command::Check { config } = &line.command {
         return check::run(config, line.json, term);
     }
+    if let Command::Doctor(doctor) = &line.command {
+        return doctor.run(line.json, term);
+    }
     if let Command::Demo { megabytes } = line.command {
         let options = demo::Options { transfer_bytes: u64::from(megabytes) * 1_000_000, json: line.json };
         return demo::run(&options, term);
@@ -351,6 +358,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         | Command::Serve(_)
         | Command::Init(_)
         | Command::Check { .. }
+        | Command::Doctor(_)
         | Command::Demo { .. }
         | Command::Pktgen(_)
         | Command::Drill(_)

@@ -7,6 +7,7 @@ mod devices;
 mod ends;
 mod full_disk;
 mod hotplug;
+mod doctor;
 mod init;
 mod lab;
 mod lifeline;
@@ -24,6 +25,7 @@ harness::modules![
     ends,
     full_disk,
     hotplug,
+    doctor,
     init,
     lifeline,
     memif,
