@@ -258,6 +258,8 @@ fn ifnet(family: Family, index: IfIndex, net: u8) -> Ifnet {
         queue: net::ifq::QueueSpec::default(),
         autoconf: None,
         rtadv: None,
+        fdb: net::fdb::Settings::default(),
+        groups: Vec::new(),
         learned: Arc::default(),
     }
 }

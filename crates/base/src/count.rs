@@ -90,8 +90,14 @@ named! {
     Ip6Reassembled = Ip6, "ip6_reassembled", "IPv6 datagrams reassembled";
     TunnelIn = Tunnel, "tunnel_in", "packets received by tunnels";
     TunnelOut = Tunnel, "tunnel_out", "packets sent by tunnels";
+    VxlanFlooded = Tunnel, "vxlan_flooded", "frames sent to all remote ends of a VXLAN";
     TunnelErrors = Tunnel, "tunnel_errors", "ICMP errors received about packets sent by tunnels";
     TunnelErrorsRelayed = Tunnel, "tunnel_errors_relayed", "ICMP errors about packets sent by tunnels that were passed on to the inner sender";
+    FdbLearnt = Ether, "fdb_learnt", "link addresses learnt";
+    FdbMoved = Ether, "fdb_moved", "learnt link addresses heard from another place";
+    FdbExpired = Ether, "fdb_expired", "learnt link addresses forgotten because they were silent";
+    FdbFull = Ether, "fdb_full", "link addresses not learnt because the interface has its maximum";
+    FdbDeferred = Ether, "fdb_deferred", "link addresses not learnt from a frame because too many were new in one turn";
     IcmpEchoSent = Icmp, "icmp_echo_sent", "ICMP echo requests sent";
     IcmpEchoAnswered = Icmp, "icmp_echo_answered", "ICMP echo requests answered";
     IcmpErrorsSent = Icmp, "icmp_errors_sent", "ICMP errors sent";

@@ -89,6 +89,10 @@ crate::count::named! {
     TunnelLoop = Tunnel, "tunnel_loop", "route to the other end of the tunnel leads through the tunnel, or to this host";
     TunnelNoSource = Tunnel, "tunnel_no_source", "outer source address of the tunnel is not ours";
     TunnelNotIp = Tunnel, "tunnel_not_ip", "no IP packet, which is all that the tunnel carries";
+    TunnelTooBig = Tunnel, "tunnel_too_big", "frame longer than the outer path of the VXLAN carries, whose sender cannot be told";
+    VxlanNoVni = Tunnel, "vxlan_no_vni", "VXLAN header without a valid network identifier: the I flag is not set (RFC 7348)";
+    VxlanUnknown = Tunnel, "vxlan_unknown", "VXLAN network identifier that no interface with this address has";
+    VxlanNoRemote = Tunnel, "vxlan_no_remote", "destination behind no known remote end of the VXLAN, which has none to flood to";
     GroupNotJoined = Local, "group_not_joined", "multicast group not joined";
     // the firewall
     FirewallBogus = Firewall, "firewall_bogus", "packet or first fragment too short for the firewall's rules";

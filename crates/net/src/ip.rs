@@ -9,6 +9,7 @@ pub mod forward;
 pub mod output;
 pub mod pmtu;
 pub(crate) mod tunnel_io;
+pub(crate) mod vxlan_io;
 pub mod host_cache;
 pub(crate) mod l4;
 pub(crate) mod ip_tx;

@@ -4,4 +4,6 @@ pub mod tables;
 pub mod ether;
 pub mod logical;
 pub mod tunnel;
+pub mod vxlan;
+pub mod fdb;
 pub mod driver;

@@ -91,6 +91,8 @@ pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
         queue: crate::out::ifq::QueueSpec::default(),
         autoconf: None,
         rtadv: None,
+        fdb: crate::link::fdb::Settings::default(),
+        groups: Vec::new(),
         learned: Arc::default(),
     }
 }

@@ -25,7 +25,8 @@ use crate::fib::Metrics;
 use crate::ip::icmp::Problem;
 use crate::ip::ip_tx::{self, IpTxParams};
 use crate::ip::output::{self, Route};
-use crate::ip::{l4, pmtu};
+use crate::ip::{l4, pmtu, vxlan_io};
+use crate::link::logical::Kind;
 use crate::link::tables::{IfIndex, Ifnet};
 use crate::link::tunnel::{Encap, NESTING_MAX, Tunnel};
 use crate::turn::cpu::Cpu;
@@ -34,7 +35,7 @@ use crate::turn::next::{Next, Resume};
 use crate::turn::rss;
 
 /// TTL, or hop limit, of outer headers (RFC 1700).
-const HOPS: u8 = 64;
+pub(super) const HOPS: u8 = 64;
 
 /// Takes a packet for this host out of its tunnel. Gives it back if it is of no tunnel's protocol, or there is no tunnel.
 ///
@@ -84,10 +85,9 @@ fn decapsulate(cpu: &mut Cpu, pkt: &mut Pkt) -> Result<Next, DropReason> {
         }
         _ => return Err(DropReason::InterfaceDown),
     }
-    let outer = ecn::of(pkt.window(0));
-    let combined = ecn::decapsulated(ecn::of(pkt.window(at)), outer).ok_or(DropReason::TunnelCongested)?;
+    let combined = combined_ecn(pkt, Some(at))?;
     become_inner(pkt, at);
-    ecn::set(pkt.window_mut(0), combined);
+    combined.into_iter().for_each(|ecn| set_ecn(pkt, 0, ecn));
     (pkt.rcvif, pkt.vlan) = (ifindex, depth);
     cpu.count(Count::TunnelIn);
     Ok(place)
@@ -106,9 +106,27 @@ fn inner(pkt: &Pkt) -> Result<Next, DropReason> {
     if is_here { Ok(place) } else { Err(DropReason::TunnelMalformed) }
 }
 
+/// Returns the congestion bits of an inner IP header at `inner`, if there is one, that comes out of a packet.
+//= https://www.rfc-editor.org/rfc/rfc6040#section-4.2
+pub(super) fn combined_ecn(pkt: &Pkt, inner: Option<usize>) -> Result<Option<u8>, DropReason> {
+    let Some(at) = inner else { return Ok(None) };
+    let combined = ecn::decapsulated(ecn_of(pkt, at), ecn_of(pkt, 0));
+    combined.map(Some).ok_or(DropReason::TunnelCongested)
+}
+
+/// Returns the congestion bits of the IP header `at` bytes into a packet.
+pub(super) fn ecn_of(pkt: &Pkt, at: usize) -> u8 {
+    ecn::of(pkt.window(at))
+}
+
+/// Sets the congestion bits of the IP header `at` bytes into a packet.
+pub(super) fn set_ecn(pkt: &mut Pkt, at: usize, ecn: u8) {
+    ecn::set(pkt.window_mut(at), ecn);
+}
+
 /// Makes a packet the one that begins `at` bytes into it. Nothing is known of that, but that a sender on this machine has
 /// left its checksum to be completed.
-fn become_inner(pkt: &mut Pkt, at: usize) {
+pub(super) fn become_inner(pkt: &mut Pkt, at: usize) {
     let is_partial = pkt.flags.has(Flags::CSUM_PARTIAL) && usize::from(pkt.csum_start) > at;
     pkt.trim_front(at);
     let (start, off) = (pkt.csum_start, pkt.csum_off);
@@ -121,7 +139,7 @@ fn become_inner(pkt: &mut Pkt, at: usize) {
 }
 
 /// Outer headers that a packet with all of `flags` has got, or lost, here.
-fn nesting(pkt: &Pkt, flags: Flags) -> u16 {
+pub(super) fn nesting(pkt: &Pkt, flags: Flags) -> u16 {
     if pkt.flags.has(Flags::VLAN) || !pkt.flags.has(flags) { 0 } else { pkt.vlan }
 }
 
@@ -147,8 +165,10 @@ fn again(cpu: &mut Cpu, mut pkt: Pkt, place: Next) {
 /// RFC 2003 §3.1, §5.1; RFC 2473 §6, §7; RFC 4213 §3.2; RFC 6040 §4.1.
 pub(crate) fn output(cpu: &mut Cpu, mut pkt: Pkt) {
     let ifindex = pkt.outif;
-    let Some(tunnel) = cpu.tables.ifnet(ifindex).and_then(|ifnet| ifnet.kind.tunnel()) else {
-        return cpu.drop_pkt(pkt, DropReason::InterfaceGone);
+    let tunnel = match cpu.tables.ifnet(ifindex).map(|ifnet| ifnet.kind) {
+        Some(Kind::Tunnel(tunnel)) => tunnel,
+        Some(Kind::Vxlan(vxlan)) => return vxlan_io::output(cpu, pkt, &vxlan),
+        _ => return cpu.drop_pkt(pkt, DropReason::InterfaceGone),
     };
     let [.., type_hi, type_lo] = *pkt.window(0).first_chunk::<HEADER_LEN>().unwrap_or(&[0; HEADER_LEN]);
     pkt.trim_front(HEADER_LEN);

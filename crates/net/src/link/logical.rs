@@ -14,6 +14,7 @@ use crate::base::count::IfCount;
 use crate::link::ether::TAG_LEN;
 use crate::link::tables::{IfIndex, Ifnet, Rxcsum};
 use crate::link::tunnel::{self, Tunnel, Tunnels};
+use crate::link::vxlan::{self, Vxlan, Vxlans};
 use crate::turn::cpu::Cpu;
 
 /// Bytes of the longest header that a logical interface puts into its frames.
@@ -35,6 +36,8 @@ pub enum Kind {
     Vlan(Vlan),
     /// Packets between two addresses.
     Tunnel(Tunnel),
+    /// Frames in datagrams.
+    Vxlan(Vxlan),
 }
 
 /// A VLAN on an interface.
@@ -55,7 +58,7 @@ impl Kind {
     #[must_use]
     pub const fn parent(self) -> Option<IfIndex> {
         match self {
-            Self::Device | Self::Tunnel(_) => None,
+            Self::Device | Self::Tunnel(_) | Self::Vxlan(_) => None,
             Self::Vlan(vlan) => Some(vlan.parent),
         }
     }
@@ -65,8 +68,29 @@ impl Kind {
     pub const fn tunnel(self) -> Option<Tunnel> {
         match self {
             Self::Tunnel(tunnel) => Some(tunnel),
-            Self::Device | Self::Vlan(_) => None,
+            Self::Device | Self::Vlan(_) | Self::Vxlan(_) => None,
         }
+    }
+
+    /// Returns the VXLAN, if it is one.
+    #[must_use]
+    pub const fn vxlan(self) -> Option<Vxlan> {
+        match self {
+            Self::Vxlan(vxlan) => Some(vxlan),
+            Self::Device | Self::Vlan(_) | Self::Tunnel(_) => None,
+        }
+    }
+
+    /// Returns whether its frames or packets leave in packets that are made here.
+    #[must_use]
+    pub const fn encapsulates(self) -> bool {
+        matches!(self, Self::Tunnel(_) | Self::Vxlan(_))
+    }
+
+    /// Returns whether it learns behind which end stations are.
+    #[must_use]
+    pub const fn learns(self) -> bool {
+        matches!(self, Self::Vxlan(_))
     }
 }
 
@@ -88,6 +112,8 @@ pub struct Logical {
     headers: Vec<Option<Box<Header>>>,
     /// Tunnels by their outer addresses.
     pub tunnels: Tunnels,
+    /// VXLAN interfaces by the datagrams that they take.
+    pub vxlans: Vxlans,
 }
 
 /// An interface, and type and identifier of a tag of its frames.
@@ -111,7 +137,7 @@ impl Logical {
     /// Derives it from interfaces that have inherited from their parents.
     #[must_use]
     pub(super) fn of(ifs: &[Ifnet]) -> Self {
-        let mut all = Self { tunnels: Tunnels::of(ifs), ..Self::default() };
+        let mut all = Self { tunnels: Tunnels::of(ifs), vxlans: Vxlans::of(ifs), ..Self::default() };
         for ifnet in ifs {
             let (Kind::Vlan(vlan), Some(header)) = (ifnet.kind, Header::of(ifs, ifnet)) else { continue };
             all.vlans.push(((vlan.parent, vlan.tpid.0, vlan.vid), ifnet.index));
@@ -160,7 +186,7 @@ impl Header {
             here = find(ifs, vlan.parent)?;
         }
         header.device = here.index;
-        (here.kind == Kind::Device).then_some(header)
+        matches!(here.kind, Kind::Device | Kind::Vxlan(_)).then_some(header)
     }
 
     /// Puts it into a frame.
@@ -212,12 +238,19 @@ pub fn encapsulate_all(cpu: &mut Cpu, frames: &mut PktVec, outif: IfIndex) -> Op
 }
 
 /// Lets logical interfaces inherit from those below: they are up only with them, and have their link address, their offloads,
-/// and no larger MTU. `ifs` is sorted by index. A tunnel has neither a link address nor offloads.
+/// and no larger MTU. `ifs` is sorted by index. A tunnel has neither a link address nor offloads, a VXLAN no offloads. Where a
+/// device delivers partial checksums, what is encapsulated may have such ones, too.
 pub(super) fn inherit(ifs: &mut [Ifnet]) {
+    // Which device an encapsulated packet came by is not known of it any more.
+    let is_partial = ifs.iter().any(|ifnet| ifnet.kind == Kind::Device && ifnet.rxcsum == Rxcsum::Complete);
+    for ifnet in ifs.iter_mut().filter(|ifnet| ifnet.kind.encapsulates()) {
+        ifnet.caps = tunnel::CAPS;
+        ifnet.rxcsum = if is_partial { Rxcsum::Complete } else { Rxcsum::Verify };
+    }
+    vxlan::join_groups(ifs);
     for at in 0..ifs.len() {
         if ifs[at].kind.tunnel().is_some() {
-            (ifs[at].mac, ifs[at].caps) = (Mac::default(), tunnel::CAPS);
-            ifs[at].rxcsum = Rxcsum::Verify;
+            ifs[at].mac = Mac::default();
         }
         let Some(parent) = ifs[at].kind.parent() else { continue };
         let (mut next, mut mtu, mut up) = (parent, u32::MAX, true);

@@ -7,6 +7,7 @@ use wire::ether::Mac;
 
 use crate::fib::{Bounds, Change, Fib, Hop, Hops, Origin, Prefix, Rib, Route, To};
 use crate::link::driver::Caps;
+use crate::link::fdb;
 use crate::link::logical::{Kind, Logical};
 
 mod autoconf;
@@ -88,6 +89,10 @@ pub struct Ifnet {
     pub monitor: bool,
     /// Output queue.
     pub queue: QueueSpec,
+    /// Learnt and static link addresses, if it has any.
+    pub fdb: fdb::Settings,
+    /// Multicast groups that other interfaces need on this link: derived.
+    pub groups: Vec<IpAddr>,
     /// IPv6 autoconfiguration, if enabled.
     pub autoconf: Option<AutoconfSettings>,
     /// Router advertisements that are sent, if any are.

@@ -26,6 +26,7 @@ use crate::ip::ip6::rtadv::Rtadv;
 use crate::ip::neigh::Neigh;
 use crate::ip::pmtu::Paths;
 use crate::ip::reass::Reass;
+use crate::link::fdb::Fdb;
 use crate::link::tables::Tables;
 use crate::out::ifq::Ifqs;
 use crate::turn::capture::{self, Captures};
@@ -75,6 +76,8 @@ pub struct Cpu {
     pub(crate) routes: CachedRoutes,
     /// Neighbours in use here, and those that this CPU resolves for all.
     pub neigh: Neigh,
+    /// Stations that interfaces have learnt, if any learns.
+    pub(crate) fdb: Option<Box<Fdb>>,
     /// Timers.
     pub timers: Timers,
     /// Our own addresses, as far as their state changes.

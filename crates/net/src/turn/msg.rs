@@ -19,6 +19,7 @@ use pkt::{Pkt, Pool};
 use crate::firewall;
 use crate::ip::ip6::autoconf;
 use crate::ip::{addr, group, host_cache, neigh, pmtu};
+use crate::link::fdb;
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::CpuId;
 use crate::turn::netisr::{Moving, Netisr};
@@ -45,6 +46,8 @@ pub enum Msg {
     Dest(host_cache::Msg),
     /// About a path MTU.
     Path(pmtu::Msg),
+    /// About a learnt link address.
+    Fdb(fdb::Msg),
     /// The firewall has no room for states: end some of yours.
     Reap,
     /// A packet for a pipe that one CPU owns, or from it.

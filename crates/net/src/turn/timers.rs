@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use crate::base::time::Instant;
 use crate::firewall;
 use crate::ip::{addr, group, ip6, neigh, reass};
+use crate::link::fdb;
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::Cpu;
 
@@ -25,6 +26,8 @@ pub enum Timer {
     Rtadv(IfIndex),
     /// Datagrams that wait for fragments.
     Reass,
+    /// Learnt link addresses that this CPU owns.
+    Fdb,
     /// States of the firewall.
     Firewall,
 }
@@ -67,6 +70,7 @@ pub fn run(cpu: &mut Cpu) -> usize {
             Timer::Autoconf(ifindex) => ip6::autoconf::timer(cpu, ifindex),
             Timer::Rtadv(ifindex) => ip6::rtadv::timer(cpu, ifindex),
             Timer::Reass => reass::timer(cpu),
+            Timer::Fdb => fdb::timer(cpu),
             Timer::Firewall => firewall::timer(cpu),
         }
     }

@@ -67,9 +67,12 @@ fn devices(config: &Config) -> Vec<String> {
         Device::Pcap { input, .. } => {
             std::fs::metadata(input).err().map(|why| format!("{}: {why}", input.display()))
         }
-        Device::Tap { .. } | Device::Memif(_) | Device::Mem { .. } | Device::Vlan(_) | Device::Tunnel(_) => {
-            None
-        }
+        Device::Tap { .. }
+        | Device::Memif(_)
+        | Device::Mem { .. }
+        | Device::Vlan(_)
+        | Device::Tunnel(_)
+        | Device::Vxlan(_) => None,
     };
     let warn = |interface: &Interface| Some((interface.name.clone(), missing(interface)?));
     let warnings = config.interfaces.iter().filter_map(warn);

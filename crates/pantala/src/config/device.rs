@@ -8,6 +8,7 @@
 //!         | "mem:" name
 //!         | ("vlan:" | "qinq:") interface "," vid
 //!         | "gif:" address "," address
+//!         | "vxlan:" vni "," address ["," address] [",port=" number]
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
 //!         | "queues=" (count | first "-" last)
 //! memif-option = "id=" number | "role=" ("master" | "slave" | "server" | "client")
@@ -17,6 +18,7 @@
 pub(crate) mod memif;
 mod tunnel;
 mod vlan;
+mod vxlan;
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -25,6 +27,8 @@ use std::path::PathBuf;
 pub use memif::Memif;
 pub use tunnel::Tunnel;
 pub use vlan::{TagKind, Vlan};
+pub use vxlan::Vxlan;
+pub(crate) use vxlan::end as vxlan_end;
 
 use super::problem::Wrong;
 use diagnostic::did_you_mean;
@@ -33,9 +37,10 @@ use diagnostic::did_you_mean;
 const IFNAME_MAX: usize = 15;
 /// Longest name of a wire.
 const WIRE_NAME_MAX: usize = 64;
-const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif"];
+const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "vxlan"];
 const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N], memif:SOCKET[,id=N][,role=ROLE], \
-                       pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID or gif:LOCAL,REMOTE";
+                       pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE or \
+                       vxlan:VNI,LOCAL[,REMOTE][,port=N]";
 
 /// Where an interface's packets come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +78,8 @@ pub enum Device {
     Vlan(Vlan),
     /// Packets between two addresses.
     Tunnel(Tunnel),
+    /// Frames in datagrams.
+    Vxlan(Vxlan),
 }
 
 /// The attach mode of AF_XDP.
@@ -90,7 +97,7 @@ pub enum XdpMode {
 }
 
 impl Device {
-    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`, `gif`.
+    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`, `gif`, `vxlan`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         match self {
@@ -101,6 +108,7 @@ impl Device {
             Self::Mem { .. } => "mem",
             Self::Vlan(vlan) => vlan.kind.word(),
             Self::Tunnel(_) => "gif",
+            Self::Vxlan(_) => "vxlan",
         }
     }
 
@@ -115,13 +123,14 @@ impl Device {
             Self::Mem { .. } => "mem",
             Self::Vlan(vlan) => vlan.kind.word(),
             Self::Tunnel(_) => "gif",
+            Self::Vxlan(_) => "vxlan",
         }
     }
 
     /// Whether it has no rings: its packets come and go by other interfaces.
     #[must_use]
     pub fn is_logical(&self) -> bool {
-        self.parent().is_some() || matches!(self, Self::Tunnel(_))
+        self.parent().is_some() || matches!(self, Self::Tunnel(_) | Self::Vxlan(_))
     }
 
     /// The interface that it is over, if it is no device of its own.
@@ -138,7 +147,12 @@ impl Device {
     pub fn host(&self) -> Option<&str> {
         match self {
             Self::Tap { host } | Self::AfXdp { host, .. } => Some(host),
-            Self::Pcap { .. } | Self::Memif(_) | Self::Mem { .. } | Self::Vlan(_) | Self::Tunnel(_) => None,
+            Self::Pcap { .. }
+            | Self::Memif(_)
+            | Self::Mem { .. }
+            | Self::Vlan(_)
+            | Self::Tunnel(_)
+            | Self::Vxlan(_) => None,
         }
     }
 
@@ -156,6 +170,7 @@ impl Device {
             "vlan" => Vlan::parse(TagKind::Customer, rest).map(Self::Vlan),
             "qinq" => Vlan::parse(TagKind::Service, rest).map(Self::Vlan),
             "gif" => Tunnel::parse(rest).map(Self::Tunnel),
+            "vxlan" => Vxlan::parse(rest).map(Self::Vxlan),
             other => Err(Wrong::new(format!("unknown driver `{other}`"), did_you_mean(other, DRIVERS))),
         }
     }
@@ -180,6 +195,7 @@ impl fmt::Display for Device {
             Self::Mem { wire } => write!(f, "mem:{wire}"),
             Self::Vlan(vlan) => vlan.fmt(f),
             Self::Tunnel(tunnel) => tunnel.fmt(f),
+            Self::Vxlan(vxlan) => vxlan.fmt(f),
         }
     }
 }
@@ -296,6 +312,10 @@ mod tests {
             "qinq:lan,4094",
             "gif:192.0.2.1,198.51.100.1",
             "gif:2001:db8::1,2001:db8:1::1",
+            "vxlan:42,192.0.2.1",
+            "vxlan:16777215,2001:db8::1,ff05::42",
+            "vxlan:0,192.0.2.1,198.51.100.1,port=8472",
+            "vxlan:7,192.0.2.1,port=1",
             "memif:/run/m.sock,id=7,role=slave,ring_size=64,buffer_size=9216",
         ] {
             assert_eq!(Device::parse(text).unwrap().to_string(), text);
@@ -341,6 +361,15 @@ mod tests {
             ("gif:192.0.2.1,2001:db8::1", "two address families", "gif:2001:db8::1"),
             ("gif:192.0.2.1,192.0.2.1", "both ends of the tunnel", "gif:LOCAL,REMOTE"),
             ("gif:192.0.2.1,224.0.0.5", "cannot be the end of a tunnel", "gif:LOCAL,REMOTE"),
+            ("vxlan:16777216,192.0.2.1", "no VXLAN network identifier", "0 to 16777215"),
+            ("vxlan:42", "has no local address", "vxlan:VNI,LOCAL"),
+            ("vxlan:42,here", "`here` is no address", "vxlan:VNI,LOCAL"),
+            ("vxlan:42,239.1.1.1", "is a group", "vxlan:VNI,LOCAL"),
+            ("vxlan:42,192.0.2.1,::1", "cannot be the end of a VXLAN", "vxlan:VNI,LOCAL"),
+            ("vxlan:42,192.0.2.1,2001:db8::1", "two address families", "vxlan:VNI,LOCAL"),
+            ("vxlan:42,192.0.2.1,192.0.2.1", "both ends of the VXLAN", "vxlan:VNI,LOCAL"),
+            ("vxlan:42,192.0.2.1,port=0", "`port=0` is no port", "1 to 65535"),
+            ("vxlan:42,192.0.2.1,ttl=7", "unknown option `ttl=7` of vxlan", "port=N"),
             ("mem:", "cannot be the name of a wire", "letters"),
             ("mem:a b", "cannot be the name of a wire", "1 to 64"),
             ("pcap:", "needs the name of a file", "pcap:IN"),

@@ -16,7 +16,7 @@ use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::{Admin, Programs, Seccomp};
 use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve, Service};
-use super::{admin, autoconf, limits, programs, ra, serve, service, sysctl};
+use super::{admin, autoconf, fdb, limits, programs, ra, serve, service, sysctl};
 use crate::firewall::section;
 use diagnostic::did_you_mean;
 
@@ -58,6 +58,9 @@ const INTERFACE: &[&str] = &[
     "queue_interval_ms",
     "autoconf",
     "vlanpcp",
+    "fdb",
+    "timeout",
+    "maxaddr",
     "ra",
 ];
 
@@ -111,6 +114,7 @@ pub(crate) struct DraftInterface {
     pub(crate) queue: DraftQueue,
     pub(crate) autoconf: Option<Autoconf>,
     pub(crate) vlanpcp: Option<At<u32>>,
+    pub(crate) fdb: fdb::Draft,
     pub(crate) ra: Option<Ra>,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
@@ -228,6 +232,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         queue: queue(fields, report),
         autoconf: autoconf::read(fields, report),
         vlanpcp: fields.number("vlanpcp", 0..=7, report),
+        fdb: fdb::read(fields, report),
         ra: ra::read(fields, report),
         doubtful: false,
     };

@@ -17,6 +17,7 @@ pub(crate) mod check;
 mod device;
 pub(crate) mod document;
 mod draft;
+mod fdb;
 pub(crate) mod fields;
 pub(crate) mod problem;
 mod programs;
@@ -31,7 +32,8 @@ pub use crate::firewall::section::Firewall;
 pub use admin::{Admin, Seccomp};
 pub use autoconf::{Autoconf, Identifiers};
 pub(crate) use device::memif::word as memif_role;
-pub use device::{Device, Memif, TagKind, Tunnel, Vlan, XdpMode};
+pub use device::{Device, Memif, TagKind, Tunnel, Vlan, Vxlan, XdpMode};
+pub use fdb::{Fdb, StaticAddress};
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use programs::{DEFAULT_PROGRAM_SOCKET, Programs};
 pub use ra::Ra;
@@ -190,6 +192,8 @@ pub struct Interface {
     pub autoconf: Option<Autoconf>,
     /// Priority code point of the tags of a VLAN, 0 to 7.
     pub vlanpcp: u8,
+    /// Learnt and static link addresses, if it is a VXLAN.
+    pub fdb: Fdb,
     /// Router advertisements that it sends, if it does.
     pub ra: Option<Ra>,
 }

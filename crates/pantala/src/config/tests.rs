@@ -88,6 +88,7 @@ fn every_key_arrives_in_the_configuration() {
         queue: net::ifq::QueueSpec { packets_max: 100, ..net::ifq::QueueSpec::FIFO },
         autoconf: None,
         vlanpcp: 0,
+        fdb: Fdb::default(),
         ra: None,
     };
     assert_eq!(config.interfaces[0], lan);
@@ -117,6 +118,47 @@ fn an_interface_without_a_name_gets_driver_and_unit() {
     let text = "[[interface]]\ndevice = \"tap:a\"\n[[interface]]\nname = \"tap0\"\ndevice = \"tap:b\"\n[[interface]]\ndevice = \"pcap:x\"";
     let names: Vec<_> = parse(text).interfaces.into_iter().map(|interface| interface.name).collect();
     assert_eq!(names, ["tap1", "tap0", "pcap0"]);
+}
+
+#[test]
+fn a_vxlan_begins_at_an_address_and_has_learnt_and_static_addresses() {
+    let read = |more: &str| {
+        let lan = "[[interface]]\ndevice = \"tap:a\"\naddress = [\"192.0.2.1/24\", \"2001:db8::1/64\"]\n";
+        let vxlan =
+            "[[interface]]\nname = \"far\"\ndevice = \"vxlan:42,192.0.2.1\"\naddress = \"10.9.0.1/24\"\n";
+        Config::parse("t", &format!("{lan}{vxlan}{more}"), &machine())
+    };
+    let more =
+        "timeout = 60\nmaxaddr = 5\nmac = \"02:00:00:00:00:01\"\nfdb = [\"02:00:00:00:00:07 198.51.100.1\"]";
+    let config = read(more).unwrap();
+    let fdb = &config.interfaces[1].fdb;
+    assert_eq!((fdb.timeout_s, fdb.addresses_max, fdb.statics.len()), (60, 5, 1));
+    assert_eq!(fdb.statics[0].to_string(), "02:00:00:00:00:07 198.51.100.1");
+    let plain = read("").unwrap();
+    assert_eq!((plain.interfaces[1].fdb.timeout_s, plain.interfaces[1].fdb.addresses_max), (1200, 2000));
+    for (more, message, help) in [
+        ("rings = 2", "a VXLAN has no rings of its own", "where the outer packets leave"),
+        ("maxaddr = 0", "maxaddr 0 is too small", "1 to 65536"),
+        ("fdb = [\"02:00:00:00:00:07\"]", "behind which remote end", "MAC REMOTE"),
+        ("fdb = [\"03:00:00:00:00:07 198.51.100.1\"]", "is a group", "MAC REMOTE"),
+        ("fdb = [\"02:00:00:00:00:07 2001:db8::7\"]", "another address family", "all IPv4"),
+        (
+            "[[interface]]\ndevice = \"vxlan:42,192.0.2.1\"",
+            "network identifier 42 is taken",
+            "one address and port",
+        ),
+        (
+            "[[interface]]\ndevice = \"vxlan:43,192.0.2.9\"",
+            "no interface has the address 192.0.2.9",
+            "VNI,LOCAL",
+        ),
+        ("[[interface]]\ndevice = \"tap:b\"\ntimeout = 7", "which this device has not", "vxlan:VNI,LOCAL"),
+    ] {
+        let wrong = read(more).unwrap_err();
+        let is_meant = |one: &Problem| one.message.contains(message) && one.help.contains(help);
+        assert!(wrong.list.iter().any(is_meant), "{more}: {wrong}");
+    }
+    read("[[interface]]\ndevice = \"vlan:far,7\"").unwrap();
 }
 
 #[test]

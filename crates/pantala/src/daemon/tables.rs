@@ -91,7 +91,8 @@ impl Attached {
                 | DeviceMode::Memif
                 | DeviceMode::Mem
                 | DeviceMode::Vlan
-                | DeviceMode::Tunnel,
+                | DeviceMode::Tunnel
+                | DeviceMode::Vxlan,
                 _,
             ) => "",
         };
@@ -116,6 +117,7 @@ impl Attached {
         let vlan = match &self.config.device {
             Device::Vlan(vlan) => vlan,
             Device::Tunnel(tunnel) => return Kind::Tunnel(tunnel.to_net()),
+            Device::Vxlan(vxlan) => return Kind::Vxlan(vxlan.to_net()),
             _ => return Kind::Device,
         };
         // Without a parent it is over no interface, and so never up.
@@ -136,6 +138,8 @@ impl Attached {
             caps: self.facts.caps,
             monitor: self.monitor,
             queue: self.config.queue,
+            fdb: self.config.fdb.to_net(),
+            groups: Vec::new(),
             autoconf: self.autoconf(),
             rtadv: self.config.ra.as_ref().map(|ra| Arc::new(ra.with_addresses(&self.config.addresses))),
             learned: Arc::clone(&self.learned),

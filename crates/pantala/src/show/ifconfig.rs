@@ -3,9 +3,11 @@
 use core::fmt::Write;
 use core::net::IpAddr;
 
+use net::vxlan::PORT;
+
 use crate::api::{
     Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceFlag, InterfaceOption,
-    MemifFaults, MemifInfo, MemifState,
+    MemifFaults, MemifInfo, MemifState, Station,
 };
 
 /// The blocks of all interfaces.
@@ -38,6 +40,7 @@ fn block(interface: &Interface) -> String {
             (Some(memif), _) => memif_lines(memif),
             (None, DeviceMode::Vlan) => vlan_line(device),
             (None, DeviceMode::Tunnel) => tunnel_line(&device.device),
+            (None, DeviceMode::Vxlan) => vxlan_line(&device.device) + &addr_lines(&interface.fdb),
             (None, _) => device_line(device),
         };
     }
@@ -137,6 +140,38 @@ fn tunnel_line(device: &str) -> String {
     format!("\ttunnel {family} {local} --> {remote}\n")
 }
 
+/// As in FreeBSD: the network identifier and the outer addresses.
+fn vxlan_line(device: &str) -> String {
+    let mut words = device.split_once(':').map_or(device, |(_, rest)| rest).split(',');
+    let (vni, local) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (mut remote, mut port) = (None, PORT.to_string());
+    for word in words {
+        match word.strip_prefix("port=") {
+            Some(other) => other.clone_into(&mut port),
+            None => remote = Some(word),
+        }
+    }
+    let end =
+        |addr: &str| if addr.contains(':') { format!("[{addr}]:{port}") } else { format!("{addr}:{port}") };
+    let mut line = format!("\tvxlan vni {vni} local {}", end(local));
+    if let Some(remote) = remote {
+        let is_group = remote.parse::<IpAddr>().is_ok_and(|addr| addr.is_multicast());
+        line += &format!(" {} {}", if is_group { "group" } else { "remote" }, end(remote));
+    }
+    line + "\n"
+}
+
+/// As `ifconfig bridge0 addr` of BSD: stations, where they are, and seconds until they are forgotten.
+fn addr_lines(stations: &[Station]) -> String {
+    let line = |station: &Station| {
+        let place = station.vtep.map_or_else(String::new, |vtep| vtep.to_string());
+        let (left, flags) =
+            (station.left_s.unwrap_or(0), if station.is_static { "1<STATIC>" } else { "0<>" });
+        format!("\taddr {} {place} {left} flags={flags}\n", station.mac)
+    };
+    stations.iter().map(line).collect()
+}
+
 /// A line without an equivalent in BSD: the mode of the device.
 fn device_line(device: &DeviceInfo) -> String {
     let (driver, name) = device.device.split_once(':').unwrap_or(("", &device.device));
@@ -151,7 +186,8 @@ fn device_line(device: &DeviceInfo) -> String {
         | DeviceMode::Memif
         | DeviceMode::Mem
         | DeviceMode::Vlan
-        | DeviceMode::Tunnel => {}
+        | DeviceMode::Tunnel
+        | DeviceMode::Vxlan => {}
     }
     match device.copy {
         Some(CopyMode::Copy) => line += " copy",
@@ -204,6 +240,34 @@ fn bits<T: Copy>(set: &[T], meaning: impl Fn(T) -> (u32, &'static str)) -> (u32,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_vxlan_shows_its_ends_and_the_stations_behind_them() {
+        for (device, line) in [
+            ("vxlan:42,192.0.2.1", "\tvxlan vni 42 local 192.0.2.1:4789\n"),
+            (
+                "vxlan:42,2001:db8::1,ff05::7,port=8472",
+                "\tvxlan vni 42 local [2001:db8::1]:8472 group [ff05::7]:8472\n",
+            ),
+            (
+                "vxlan:7,192.0.2.1,198.51.100.1",
+                "\tvxlan vni 7 local 192.0.2.1:4789 remote 198.51.100.1:4789\n",
+            ),
+        ] {
+            assert_eq!(vxlan_line(device), line);
+        }
+        let station = |last, is_static, left_s| Station {
+            mac: crate::Mac(wire::ether::Mac([2, 0, 0, 0, 0, last])),
+            vtep: Some(IpAddr::from([198, 51, 100, 1])),
+            is_static,
+            left_s,
+        };
+        assert_eq!(
+            addr_lines(&[station(7, false, Some(1199)), station(8, true, None)]),
+            "\taddr 02:00:00:00:00:07 198.51.100.1 1199 flags=0<>\n\
+             \taddr 02:00:00:00:00:08 198.51.100.1 0 flags=1<STATIC>\n"
+        );
+    }
 
     #[test]
     fn a_tunnel_shows_its_ends() {

@@ -41,6 +41,7 @@ mod reload;
 mod rings;
 mod routes;
 mod translation;
+mod vxlan;
 mod web;
 mod bad_configuration;
 
@@ -82,6 +83,7 @@ harness::main![
     rings,
     routes,
     translation,
+    vxlan,
     web,
     bad_configuration,
 ];

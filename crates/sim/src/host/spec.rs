@@ -9,6 +9,8 @@ use net::ip6::autoconf::{self, Identifiers};
 use net::logical::{Kind, Vlan};
 use net::tables::{Config, IfAddr, IfIndex, Ifnet, Learned, RtadvSettings, Rxcsum, Tables};
 use net::tunnel::Tunnel;
+use net::vxlan::Vxlan;
+use wire::ether::Mac;
 
 use super::ifindex;
 use crate::mem;
@@ -34,6 +36,8 @@ pub struct Spec {
     pub vlans: Vec<VlanPort>,
     /// Tunnels; their indices follow those of the VLANs.
     pub tunnels: Vec<TunnelPort>,
+    /// VXLANs; their indices follow those of the tunnels.
+    pub vxlans: Vec<VxlanPort>,
     /// Routes besides those to its own links.
     pub routes: Vec<Route>,
 }
@@ -60,6 +64,23 @@ pub struct TunnelPort {
     pub addrs: Vec<IfAddr>,
     /// Bytes of the largest packet.
     pub mtu: u32,
+    /// Administratively up.
+    pub up: bool,
+}
+
+/// A VXLAN to be.
+#[derive(Clone, Debug)]
+pub struct VxlanPort {
+    /// Its identifier and outer addresses.
+    pub vxlan: Vxlan,
+    /// Its link address.
+    pub mac: Mac,
+    /// Its addresses, the link-local one excepted.
+    pub addrs: Vec<IfAddr>,
+    /// Bytes of the largest packet.
+    pub mtu: u32,
+    /// Learnt and static link addresses.
+    pub fdb: net::fdb::Settings,
     /// Administratively up.
     pub up: bool,
 }
@@ -95,9 +116,18 @@ impl Spec {
     /// A router with one CPU.
     #[must_use]
     pub fn router(name: &str) -> Self {
-        let (ports, vlans, tunnels, routes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let name = name.to_owned();
-        Self { name, cpus: 1, buffers: 2048, forwarding: true, flows: None, ports, vlans, tunnels, routes }
+        Self {
+            name: name.to_owned(),
+            cpus: 1,
+            buffers: 2048,
+            forwarding: true,
+            flows: None,
+            ports: Vec::new(),
+            vlans: Vec::new(),
+            tunnels: Vec::new(),
+            vxlans: Vec::new(),
+            routes: Vec::new(),
+        }
     }
 
     /// A host that does not forward.
@@ -146,12 +176,22 @@ impl Spec {
         self
     }
 
+    /// With host `host` of network `net` on a VXLAN, over IPv6 or IPv4; its index follows those of the tunnels.
+    #[must_use]
+    pub fn vxlan(mut self, vxlan: Vxlan, net: u8, host: u8) -> Self {
+        let (mac, addrs) = (plan::mac(net, host), plan::addrs(net, host));
+        let fdb = net::fdb::Settings::default();
+        self.vxlans.push(VxlanPort { vxlan, mac, addrs, mtu: 1430, fdb, up: true });
+        self
+    }
+
     /// With a route by a router.
     #[must_use]
     pub fn via(mut self, to: Prefix, via: IpAddr) -> Self {
         let addrs =
             self.ports.iter().map(|port| &port.addrs).chain(self.vlans.iter().map(|vlan| &vlan.addrs));
         let addrs = addrs.chain(self.tunnels.iter().map(|tunnel| &tunnel.addrs));
+        let addrs = addrs.chain(self.vxlans.iter().map(|vxlan| &vxlan.addrs));
         let port = addrs.into_iter().position(|addrs| addrs.iter().any(|own| own.covers(via)));
         let ifindex = ifindex(port.unwrap_or(0));
         self.routes.push(Route::new(to, To::Gateway { ifindex, via }));
@@ -178,6 +218,7 @@ impl Spec {
         let ifs = ports
             .chain(self.vlans.iter().zip(self.ports.len()..).map(|(vlan, at)| self.over(vlan, at)))
             .chain(self.tunnels.iter().zip(0..).map(|(tunnel, at)| self.through(tunnel, at)))
+            .chain(self.vxlans.iter().zip(0..).map(|(vxlan, at)| self.across(vxlan, at)))
             .collect();
         Tables::new(Config { generation, ifs, routes: self.routes.clone(), forwarding: self.forwarding })
     }
@@ -200,6 +241,8 @@ impl Spec {
             caps: port.nic.caps,
             monitor: false,
             queue: port.queue,
+            fdb: net::fdb::Settings::default(),
+            groups: Vec::new(),
             autoconf: port.autoconf,
             rtadv: port.rtadv.clone(),
             learned: Arc::clone(&port.learned),
@@ -242,6 +285,33 @@ impl Spec {
             mtu: port.mtu,
             up: port.up,
             addrs: port.addrs.clone(),
+            autoconf: None,
+            rtadv: None,
+            learned: Arc::default(),
+            ..self.ifnet(0)
+        }
+    }
+
+    /// The index of VXLAN number `at`.
+    #[must_use]
+    pub fn vxlan_index(&self, at: usize) -> IfIndex {
+        ifindex(self.ports.len() + self.vlans.len() + self.tunnels.len() + at)
+    }
+
+    /// The interface of VXLAN number `at`.
+    fn across(&self, port: &VxlanPort, at: usize) -> Ifnet {
+        let name = format!("vxlan{at}");
+        let link_local = autoconf::link_local(Identifiers::Eui64, port.mac, &name).into();
+        let link_local = IfAddr { addr: link_local, prefix_len: 64 };
+        Ifnet {
+            index: self.vxlan_index(at),
+            name,
+            kind: Kind::Vxlan(port.vxlan),
+            mac: port.mac,
+            mtu: port.mtu,
+            up: port.up,
+            addrs: port.addrs.iter().copied().chain([link_local]).collect(),
+            fdb: port.fdb.clone(),
             autoconf: None,
             rtadv: None,
             learned: Arc::default(),

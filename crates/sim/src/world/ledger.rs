@@ -110,7 +110,9 @@ fn devices(host: &Host, port: usize) -> [(&'static str, [Vec<Entry>; 2]); 2] {
 /// Returns the packets of tunnels, as their interfaces and as the stack count them.
 fn tunnels(host: &Host) -> [(&'static str, [Vec<Entry>; 2]); 2] {
     let spec = &host.spec;
-    let all = |what| (0..spec.tunnels.len()).map(|at| host.if_count(spec.tunnel_index(at), what)).sum();
+    let tunnels = (0..spec.tunnels.len()).map(|at| spec.tunnel_index(at));
+    let all: Vec<_> = tunnels.chain((0..spec.vxlans.len()).map(|at| spec.vxlan_index(at))).collect();
+    let all = |what| all.iter().map(|ifindex| host.if_count(*ifindex, what)).sum();
     let congested = drops(host, &[DropReason::TunnelCongested]);
     let [rx, tx] = [IfCount::RxPackets, IfCount::TxPackets].map(|what| vec![("interfaces", all(what))]);
     [

@@ -8,6 +8,7 @@ mod polling;
 mod forwarding;
 mod tunnels;
 mod vlans;
+mod vxlans;
 mod neighbours;
 mod ecmp_failover;
 mod time_limits;

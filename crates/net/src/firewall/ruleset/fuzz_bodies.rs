@@ -124,6 +124,8 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         queue: crate::out::ifq::QueueSpec::default(),
         autoconf: None,
         rtadv: None,
+        fdb: crate::link::fdb::Settings::default(),
+        groups: Vec::new(),
         learned: std::sync::Arc::default(),
     };
     let default = |addr: IpAddr, via: IpAddr| {

@@ -11,14 +11,14 @@ use crate::host::dgram::Received;
 use crate::host::pcb::FourTuple;
 use crate::ip::group::Key;
 use crate::ip::icmp::{Problem, is_one_host};
-use crate::ip::l4;
+use crate::ip::{l4, vxlan_io};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::dispatch;
 use crate::turn::next::Next;
 
 /// Takes a datagram for this host in. `pkt` starts with its network header, `pkt.l4` is where UDP starts.
 ///
-/// Next   a socket, the CPU of its flow, [`Problem::PortUnreachable`].
+/// Next   a socket, [`vxlan_io::input`], the CPU of its flow, [`Problem::PortUnreachable`].
 /// Drops  [`DropReason::UdpMalformed`], [`DropReason::UdpBadChecksum`], [`DropReason::UdpQueueFull`],
 ///        [`DropReason::GroupSource`].
 ///
@@ -50,7 +50,7 @@ fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Header, DropReason> {
         //= https://www.rfc-editor.org/rfc/rfc8200#section-8.1
         //# IPv6 receivers must discard UDP packets containing a
         //# zero checksum
-        0 => l4::is_ip4(pkt),
+        0 => l4::is_ip4(pkt) || vxlan_io::needs_no_checksum(cpu, header.dst_port),
         _ => l4::is_intact(cpu, pkt, Protocol::UDP, range.start..range.start + len),
     };
     if intact { Ok(header) } else { Err(DropReason::UdpBadChecksum) }
@@ -93,7 +93,16 @@ fn end(cpu: &mut Cpu, pkt: Pkt, fate: Fate) {
         //# If a datagram arrives addressed to a UDP port for which
         //# there is no pending LISTEN call, UDP SHOULD send an ICMP
         //# Port Unreachable message.
+        Fate::Nobody if !cpu.tables.logical.vxlans.is_empty() => end_of_vxlan(cpu, pkt),
         Fate::Nobody => dispatch(cpu, pkt, Next::Answer(Problem::PortUnreachable)),
+    }
+}
+
+/// Ends a datagram that no socket takes where there are VXLANs.
+#[cold]
+fn end_of_vxlan(cpu: &mut Cpu, pkt: Pkt) {
+    if let Err(pkt) = vxlan_io::input(cpu, pkt) {
+        dispatch(cpu, pkt, Next::Answer(Problem::PortUnreachable));
     }
 }
 

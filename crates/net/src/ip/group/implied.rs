@@ -17,10 +17,11 @@ use crate::link::tables::Ifnet;
 pub fn follows(ifnet: &Ifnet, group: IpAddr, forwarding: bool) -> bool {
     match group {
         IpAddr::V4(ALL_SYSTEMS) => true,
-        IpAddr::V4(group) => forwarding && group == ALL_ROUTERS_4,
+        IpAddr::V4(ALL_ROUTERS_4) if forwarding => true,
         IpAddr::V6(ALL_NODES) => true,
         IpAddr::V6(ALL_ROUTERS) => forwarding,
-        IpAddr::V6(group) => ifnet.addrs6().any(|(addr, _)| solicited_node_multicast(addr) == group),
+        IpAddr::V6(group) if ifnet.addrs6().any(|(addr, _)| solicited_node_multicast(addr) == group) => true,
+        group => ifnet.groups.contains(&group),
     }
 }
 
@@ -29,7 +30,7 @@ pub(super) fn reported(ifnet: &Ifnet, forwarding: bool) -> Vec<IpAddr> {
     let routers = [IpAddr::V4(ALL_ROUTERS_4), IpAddr::V6(ALL_ROUTERS)];
     let routers = routers.into_iter().filter(|_| forwarding);
     let solicited = ifnet.addrs6().map(|(addr, _)| solicited_node_multicast(addr).into());
-    let mut groups: Vec<_> = routers.chain(solicited).collect();
+    let mut groups: Vec<_> = routers.chain(solicited).chain(ifnet.groups.iter().copied()).collect();
     groups.sort_unstable();
     groups.dedup();
     groups

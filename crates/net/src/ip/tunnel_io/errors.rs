@@ -8,7 +8,7 @@ use wire::{ip4, ip6};
 use super::is_tunnelled;
 use crate::base::count::Count;
 use crate::ip::icmp::{self, Problem, Quoted};
-use crate::ip::{l4, pmtu};
+use crate::ip::{l4, pmtu, vxlan_io};
 use crate::link::tunnel::{Encap, Tunnel};
 use crate::turn::cpu::Cpu;
 
@@ -19,12 +19,13 @@ const QUOTE_AT: usize = 8;
 pub(crate) fn is_of_tunnel(cpu: &Cpu, quoted: &Quoted) -> bool {
     let ends = Tunnel { local: quoted.local, remote: quoted.remote, encap: Encap::Ip };
     is_tunnelled(quoted.protocol) && cpu.tables.logical.tunnels.find(&ends).is_some()
+        || vxlan_io::has_sent(cpu, quoted)
 }
 
 /// Handles an error of `from` about a tunnel's packet, with the path MTU that it reports, if it does.
 ///
 /// A new path MTU is each CPU's own concern that has sent such a packet: the next inner packet that is too long is answered.
-/// All other errors say that the other end cannot be reached.
+/// All other errors say that the other end cannot be reached; the sender of a frame in a VXLAN is not told.
 //= https://www.rfc-editor.org/rfc/rfc2003#section-4
 //= https://www.rfc-editor.org/rfc/rfc2473#section-8
 pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, from: IpAddr, quoted: &Quoted, mtu: Option<u32>) {

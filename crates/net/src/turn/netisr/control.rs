@@ -28,6 +28,7 @@ use crate::ip::neigh::Neigh;
 use crate::ip::pmtu::{self, Paths};
 use crate::ip::reass::Reass;
 use crate::ip::{addr, group, neigh};
+use crate::link::fdb;
 use crate::link::tables::Tables;
 use crate::out::ifq;
 use crate::out::ifq::Ifqs;
@@ -89,6 +90,7 @@ impl Netisr {
             firewall: None,
             flows: None,
             neigh: Neigh::new(parts.key),
+            fdb: None,
             timers: Timers::default(),
             addrs: Addrs::default(),
             groups: Groups::default(),
@@ -119,6 +121,7 @@ impl Netisr {
             work: Work::default(),
             programs: Apps::new(),
         };
+        fdb::tables_changed(&mut netisr.cpu);
         addr::tables_changed(&mut netisr.cpu);
         group::tables_changed(&mut netisr.cpu);
         autoconf::tables_changed(&mut netisr.cpu);
@@ -137,6 +140,7 @@ impl Netisr {
         self.cpu.tables = tables;
         self.cpu.adjs.make_all_stale();
         neigh::tables_changed(&mut self.cpu);
+        fdb::tables_changed(&mut self.cpu);
         addr::tables_changed(&mut self.cpu);
         dgram::membership::tables_changed(&mut self.cpu);
         group::tables_changed(&mut self.cpu);
@@ -291,6 +295,7 @@ impl Netisr {
             Msg::Rtadv(ifindex) => rtadv::answer(&mut self.cpu, ifindex),
             Msg::Dest(msg) => host_cache::message(&mut self.cpu, msg),
             Msg::Path(msg) => pmtu::message(&mut self.cpu, msg),
+            Msg::Fdb(msg) => fdb::message(&mut self.cpu, msg),
             Msg::Reap => firewall::reap(&mut self.cpu),
             Msg::Away(message) => firewall::handoff::message(&mut self.cpu, message),
             Msg::Redirect(notice) => firewall::handoff::notice(&mut self.cpu, &notice),

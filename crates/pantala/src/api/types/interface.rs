@@ -26,6 +26,9 @@ pub struct Interface {
     /// Joined multicast groups of its link; `netstat -g` shows their source filters.
     #[serde(default)]
     pub groups: Vec<IpAddr>,
+    /// Stations that it has learnt, and static ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fdb: Vec<Station>,
     /// Its device; a loopback has none.
     pub device: Option<DeviceInfo>,
     /// The link below it.
@@ -37,6 +40,21 @@ pub struct Interface {
     pub queues: Vec<OutputQueue>,
     /// Counters, all rings together.
     pub counters: InterfaceCounters,
+}
+
+/// A station on the network of an interface that learns link addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Station {
+    /// Its link address.
+    pub mac: Mac,
+    /// The remote end of the VXLAN that it is behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vtep: Option<IpAddr>,
+    /// Whether it comes from the configuration.
+    #[serde(rename = "static")]
+    pub is_static: bool,
+    /// Seconds until it is forgotten; `None` for never.
+    pub left_s: Option<u64>,
 }
 
 /// An output queue: packets that the device did not take yet.
@@ -247,6 +265,8 @@ pub enum DeviceMode {
     Vlan,
     /// None: packets between two addresses.
     Tunnel,
+    /// None: frames in datagrams.
+    Vxlan,
 }
 
 /// Whether frames are copied between the kernel and us.

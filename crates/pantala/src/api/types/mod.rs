@@ -32,7 +32,8 @@ pub use config::{ConfigEdit, ConfigEdits, ReloadRequest, RunningConfiguration, U
 pub use error::{Error, ErrorKind, TextProblem};
 pub use interface::{
     Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceChange, InterfaceCounters,
-    InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo, MemifState, OutputQueue, RingInfo, Umem,
+    InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo, MemifState, OutputQueue, RingInfo, Station,
+    Umem,
 };
 pub use link::{DefaultRouter, LearnedLink, OnLinkPrefix, Preference};
 pub use monitor::{Jitter, Latency, Monitored};

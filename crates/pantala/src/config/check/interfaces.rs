@@ -2,6 +2,7 @@
 
 mod tunnels;
 mod vlans;
+mod vxlans;
 
 use core::net::IpAddr;
 use core::ops::Range;
@@ -35,6 +36,7 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
     addresses(drafts, report);
     vlans::check(drafts, report);
     tunnels::check(drafts, report);
+    vxlans::check(drafts, report);
     for draft in drafts {
         mtu(draft, report);
         rings(draft, report);
@@ -106,6 +108,7 @@ fn build(draft: &DraftInterface, link: &Link) -> Option<Interface> {
         queue: queue_spec(&draft.queue),
         autoconf: draft.autoconf,
         vlanpcp: draft.vlanpcp.as_ref().map_or(0, |at| at.value.to_le_bytes()[0]),
+        fdb: draft.fdb.settings(),
         ra: draft.ra.clone(),
     })
 }

@@ -153,6 +153,10 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         format!("interface {name}: {how}")
     });
     let vlanpcp = (old.vlanpcp != new.vlanpcp).then(|| format!("interface {name}: vlanpcp {}", new.vlanpcp));
+    let fdb = (old.fdb != new.fdb).then(|| {
+        let (timeout, most, statics) = (new.fdb.timeout_s, new.fdb.addresses_max, new.fdb.statics.len());
+        format!("interface {name}: timeout {timeout}, maxaddr {most}, {statics} static addresses")
+    });
     let ra = (old.ra != new.ra).then(|| {
         let how =
             if new.ra.is_some() { "advertises itself as configured" } else { "does not advertise itself" };
@@ -165,6 +169,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(queue)
         .chain(autoconf)
         .chain(vlanpcp)
+        .chain(fdb)
         .chain(ra)
         .collect()
 }

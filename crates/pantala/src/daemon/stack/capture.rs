@@ -114,6 +114,12 @@ impl Control {
                     "capture where its outer packets come and go, with the filter `proto 4 or proto 41`";
                 Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
             }
+            Some(Kind::Vxlan(vxlan)) => {
+                let error = format!("the frames of `{name}` are in datagrams");
+                let hint =
+                    format!("capture where they come and go, with the filter `udp port {}`", vxlan.port);
+                Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
+            }
             _ => Ok(index),
         }
     }

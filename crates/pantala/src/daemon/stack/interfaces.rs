@@ -7,6 +7,7 @@ use dev::netlink::{LinkFlags, NetlinkError};
 use net::addr;
 use net::count::IfCount;
 use net::driver::{Caps, DriverStats, Link};
+use net::fdb;
 use net::group::Membership;
 use net::ifq;
 use net::ip6::autoconf::{self, OwnStatus};
@@ -23,7 +24,7 @@ use crate::Mac;
 use crate::api::{
     self, Address, AddressState, DeviceInfo, DeviceMode, Error, Interface, InterfaceChange,
     InterfaceCounters, InterfaceFlag, InterfaceOption, MemifFaults, MemifInfo, MemifState, OutputQueue,
-    RingInfo,
+    RingInfo, Station,
 };
 use crate::config::{Device, memif_role};
 
@@ -34,11 +35,13 @@ impl Control {
         let memberships = self.memberships()?;
         let links = self.learned()?;
         let now = self.cpus.clock.now();
+        let known: Vec<_> = self.cpus.call_all(|netisr| fdb::entries(&netisr.cpu))?.concat();
         let all = self.interfaces_by(&reports).into_iter().zip(&self.attached);
         Ok(all
             .map(|(shown, interface)| Interface {
                 addresses: self.addresses(interface, &states, &links, now),
                 groups: groups(interface.index, &memberships),
+                fdb: stations(interface.index, &known),
                 ..shown
             })
             .collect())
@@ -126,6 +129,7 @@ impl Control {
             mac: (interface.facts.mode != DeviceMode::Tunnel).then_some(Mac(interface.facts.mac)),
             addresses: Vec::new(),
             groups: Vec::new(),
+            fdb: Vec::new(),
             device: Some(device(interface)),
             link: api::Link { active, media: media(&interface.facts).to_owned() },
             rings,
@@ -182,8 +186,8 @@ impl Control {
             let device = tables::device_below(interface, attached);
             match (device, interface.config.device.parent()) {
                 (None, Some(_)) => false,
-                // A tunnel has no link that could be noticed.
-                _ if matches!(interface.config.device, Device::Tunnel(_)) => true,
+                // Tunnels have no link that could be noticed.
+                _ if matches!(interface.config.device, Device::Tunnel(_) | Device::Vxlan(_)) => true,
                 (device, _) => {
                     let device = device.unwrap_or(interface);
                     alive(device) && running(&device.facts)
@@ -297,6 +301,20 @@ fn made(own: &OwnStatus, state: AddressState, now: Instant) -> Address {
     }
 }
 
+/// The link addresses that an interface has learnt, and its static ones.
+fn stations(ifindex: IfIndex, known: &[fdb::Entry]) -> Vec<Station> {
+    let own = known.iter().filter(|entry| entry.key.ifindex == ifindex);
+    own.map(|entry| Station {
+        mac: Mac(entry.key.mac),
+        vtep: match entry.behind {
+            fdb::Behind::Vtep(addr) => Some(addr),
+        },
+        is_static: entry.is_static,
+        left_s: entry.left.map(|left| left.as_secs()),
+    })
+    .collect()
+}
+
 fn device(interface: &Attached) -> DeviceInfo {
     let facts = &interface.facts;
     DeviceInfo {
@@ -352,7 +370,8 @@ const fn media(facts: &Facts) -> &'static str {
         | DeviceMode::Memif
         | DeviceMode::Mem
         | DeviceMode::Vlan
-        | DeviceMode::Tunnel => "",
+        | DeviceMode::Tunnel
+        | DeviceMode::Vxlan => "",
     }
 }
 

@@ -90,6 +90,8 @@ pub(super) fn netisr(sleeper: &Sleeper) -> (Netisr, Remote) {
         queue: ifq::QueueSpec::default(),
         autoconf: None,
         rtadv: None,
+        fdb: net::fdb::Settings::default(),
+        groups: Vec::new(),
         learned: Arc::default(),
     };
     let config = Config { generation: 1, ifs: vec![lan], routes: Vec::new(), forwarding: false };

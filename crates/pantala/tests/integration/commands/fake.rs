@@ -349,6 +349,7 @@ fn loopback() -> Interface {
         mtu: 16384,
         mac: None,
         groups: Vec::new(),
+        fdb: Vec::new(),
         addresses: vec![
             address("127.0.0.1/8", AddressState::Preferred),
             address("::1/128", AddressState::Preferred),
@@ -389,6 +390,7 @@ fn lan() -> Interface {
         mtu: 1500,
         mac: Some(Mac([2, 0, 0, 0, 0, 1].into())),
         groups: Vec::new(),
+        fdb: Vec::new(),
         addresses: vec![
             address("192.0.2.1/24", AddressState::Preferred),
             address("2001:db8::1/64", AddressState::Tentative),
@@ -434,6 +436,7 @@ fn wan() -> Interface {
         options: vec![],
         mac: Some(Mac([2, 0, 0, 0, 0, 2].into())),
         groups: vec![ip("224.0.0.2"), ip("ff02::1:ff00:1")],
+        fdb: vec![],
         addresses: vec![address("198.51.100.0/31", AddressState::Duplicated)],
         device: Some(DeviceInfo {
             device: "tap:wan0".into(),

@@ -32,7 +32,7 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
 }
 
 /// Whether an interface has the address, or may have it by autoconfiguration.
-fn is_given(drafts: &[DraftInterface], addr: IpAddr) -> bool {
+pub(super) fn is_given(drafts: &[DraftInterface], addr: IpAddr) -> bool {
     let may_come = |draft: &DraftInterface| draft.autoconf.is_some() && addr.is_ipv6() || draft.doubtful;
     let has = |draft: &DraftInterface| draft.addresses.iter().any(|at| at.value.addr() == addr);
     drafts.iter().any(|draft| has(draft) || may_come(draft))
