@@ -259,6 +259,7 @@ fn ifnet(family: Family, index: IfIndex, net: u8) -> Ifnet {
         autoconf: None,
         rtadv: None,
         fdb: net::fdb::Settings::default(),
+        port: None,
         groups: Vec::new(),
         learned: Arc::default(),
     }

@@ -90,9 +90,13 @@ named! {
     Ip6Reassembled = Ip6, "ip6_reassembled", "IPv6 datagrams reassembled";
     TunnelIn = Tunnel, "tunnel_in", "packets received by tunnels";
     TunnelOut = Tunnel, "tunnel_out", "packets sent by tunnels";
+    VxlanIn = Tunnel, "vxlan_in", "datagrams received at the ports of VXLANs";
     VxlanFlooded = Tunnel, "vxlan_flooded", "frames sent to all remote ends of a VXLAN";
     TunnelErrors = Tunnel, "tunnel_errors", "ICMP errors received about packets sent by tunnels";
     TunnelErrorsRelayed = Tunnel, "tunnel_errors_relayed", "ICMP errors about packets sent by tunnels that were passed on to the inner sender";
+    BridgeForwarded = Ether, "bridge_forwarded", "frames sent by ports of bridges";
+    BridgeFlooded = Ether, "bridge_flooded", "frames sent by all ports of a bridge";
+    FloodCopied = Ether, "flood_copied", "copies made of frames that leave by several ports or to several ends";
     FdbLearnt = Ether, "fdb_learnt", "link addresses learnt";
     FdbMoved = Ether, "fdb_moved", "learnt link addresses heard from another place";
     FdbExpired = Ether, "fdb_expired", "learnt link addresses forgotten because they were silent";

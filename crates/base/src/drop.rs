@@ -17,6 +17,14 @@ crate::count::named! {
     EtherLength = Ether, "ether_length", "IEEE 802.3 length field, no EtherType";
     EtherMulticastSource = Ether, "ether_multicast_source", "group address as the frame's source";
     VlanUnknown = Ether, "vlan_unknown", "802.1Q tag of a VLAN that is not configured";
+    BridgeReserved = Ether, "bridge_reserved", "frame to an address that bridges do not forward (IEEE 802.1D)";
+    BridgeLoop = Ether, "bridge_loop", "frame with the link address of the bridge itself as its source";
+    BridgeSpan = Ether, "bridge_span", "frame received by a span port";
+    BridgeSamePort = Ether, "bridge_same_port", "destination behind the port by which the frame came in";
+    BridgePrivate = Ether, "bridge_private", "frame between two private ports of a bridge";
+    BridgeTooBig = Ether, "bridge_too_big", "frame longer than the port of its destination takes";
+    BridgeStorm = Ether, "bridge_storm", "storm limit of the bridge reached";
+    BridgeNoPort = Ether, "bridge_no_port", "no other port of the bridge to flood to";
     Monitor = Ether, "monitor", "counted by an interface in monitor mode";
     // arp
     ArpMalformed = Arp, "arp_malformed", "malformed ARP packet (RFC 826)";

@@ -5,5 +5,6 @@ pub mod ether;
 pub mod logical;
 pub mod tunnel;
 pub mod vxlan;
+pub mod bridge;
 pub mod fdb;
 pub mod driver;

@@ -92,6 +92,7 @@ pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
         autoconf: None,
         rtadv: None,
         fdb: crate::link::fdb::Settings::default(),
+        port: None,
         groups: Vec::new(),
         learned: Arc::default(),
     }

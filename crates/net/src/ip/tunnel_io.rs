@@ -25,7 +25,7 @@ use crate::fib::Metrics;
 use crate::ip::icmp::Problem;
 use crate::ip::ip_tx::{self, IpTxParams};
 use crate::ip::output::{self, Route};
-use crate::ip::{l4, pmtu, vxlan_io};
+use crate::ip::{bridge_io, l4, pmtu, vxlan_io};
 use crate::link::logical::Kind;
 use crate::link::tables::{IfIndex, Ifnet};
 use crate::link::tunnel::{Encap, NESTING_MAX, Tunnel};
@@ -168,6 +168,7 @@ pub(crate) fn output(cpu: &mut Cpu, mut pkt: Pkt) {
     let tunnel = match cpu.tables.ifnet(ifindex).map(|ifnet| ifnet.kind) {
         Some(Kind::Tunnel(tunnel)) => tunnel,
         Some(Kind::Vxlan(vxlan)) => return vxlan_io::output(cpu, pkt, &vxlan),
+        Some(Kind::Bridge(_)) => return bridge_io::output(cpu, pkt),
         _ => return cpu.drop_pkt(pkt, DropReason::InterfaceGone),
     };
     let [.., type_hi, type_lo] = *pkt.window(0).first_chunk::<HEADER_LEN>().unwrap_or(&[0; HEADER_LEN]);

@@ -23,8 +23,8 @@ use crate::ip::output::{self, Route};
 use crate::ip::tunnel_io::{self, HOPS, nesting};
 use crate::ip::{l4, pmtu};
 use crate::link::ether;
-use crate::link::fdb::{self, Behind};
-use crate::link::tables::{IfIndex, Ifnet};
+use crate::link::fdb::{self, Behind, Static};
+use crate::link::tables::{IfIndex, Ifnet, Rxcsum};
 use crate::link::tunnel::NESTING_MAX;
 use crate::link::vxlan::{self, Vxlan};
 use crate::out::offload;
@@ -57,6 +57,7 @@ pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
     if !cpu.tables.logical.vxlans.has_port(port) {
         return Err(pkt);
     }
+    cpu.count(Count::VxlanIn);
     match decapsulate(cpu, &mut pkt, port) {
         Ok(()) => again(cpu, pkt),
         Err(reason) => cpu.drop_pkt(pkt, reason),
@@ -68,6 +69,14 @@ pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
 //= https://www.rfc-editor.org/rfc/rfc6935#section-5
 pub(crate) fn needs_no_checksum(cpu: &Cpu, port: u16) -> bool {
     cpu.tables.logical.vxlans.has_port(port)
+}
+
+/// Whether a datagram to this port is taken though its checksum is wrong: one of a link that delivers partial checksums. The sender
+/// has then worked the outer checksum out as if the inner one were complete already (local checksum offload).
+//= https://www.rfc-editor.org/rfc/rfc7348#section-5
+pub(crate) fn may_go_unverified(cpu: &Cpu, pkt: &Pkt, port: u16) -> bool {
+    let is_partial = |ifnet: &Ifnet| ifnet.rxcsum == Rxcsum::Complete;
+    cpu.tables.logical.vxlans.has_port(port) && cpu.tables.ifnet(pkt.rcvif).is_some_and(is_partial)
 }
 
 /// Takes everything in front of the frame off.
@@ -164,7 +173,7 @@ pub(super) fn output(cpu: &mut Cpu, pkt: Pkt, vxlan: &Vxlan) {
     let known = if mac.is_multicast() { None } else { fdb::find(cpu, &fdb::Key { ifindex, mac }) };
     match known {
         Some(Behind::Vtep(remote)) => send(cpu, pkt, vxlan, remote),
-        None => flood(cpu, pkt, vxlan),
+        _ => flood(cpu, pkt, vxlan),
     }
 }
 
@@ -172,17 +181,21 @@ pub(super) fn output(cpu: &mut Cpu, pkt: Pkt, vxlan: &Vxlan) {
 fn flood(cpu: &mut Cpu, pkt: Pkt, vxlan: &Vxlan) {
     let statics = cpu.tables.ifnet(pkt.outif).map(|ifnet| ifnet.fdb.statics.clone());
     let statics = statics.iter().flat_map(|all| all.iter()).filter(|entry| entry.mac == Mac::default());
-    let mut ends: Vec<IpAddr> = statics
-        .map(|entry| match entry.behind {
-            Behind::Vtep(end) => end,
-        })
-        .collect();
+    let end = |entry: &Static| match entry.behind {
+        Behind::Vtep(end) => Some(end),
+        Behind::Port(_) => None,
+    };
+    let mut ends: Vec<IpAddr> = statics.filter_map(end).collect();
     ends.extend(vxlan.remote);
     let Some(last) = ends.pop() else { return cpu.drop_pkt(pkt, DropReason::VxlanNoRemote) };
     cpu.count(Count::VxlanFlooded);
     for end in ends {
         match offload::copy(cpu, &pkt, &[], 0, pkt.len()) {
-            Some(copy) => send(cpu, copy, vxlan, end),
+            Some(mut copy) => {
+                cpu.count(Count::FloodCopied);
+                copy.rcvif = pkt.rcvif;
+                send(cpu, copy, vxlan, end);
+            }
             None => cpu.count(Count::CopiesNoBuffer),
         }
     }
@@ -231,10 +244,14 @@ fn fit(cpu: &Cpu, pkt: &Pkt, vxlan: &Vxlan, ends: &FourTuple) -> Result<(), Next
     if pkt.len() <= mtu as usize + HEADER_LEN {
         return Ok(());
     }
-    let is_told = inner_ip(pkt, 0).is_some_and(|at| match pkt.window(at)[0] >> 4 {
-        4 => pkt.window(at)[6] & 0x40 != 0,
-        _ => mtu >= u32::from(ip6::MIN_MTU),
-    });
+    // The sender of a frame that a bridge sends on speaks to another router, or to none.
+    let is_bridged =
+        !pkt.flags.has(Flags::LOCAL) && cpu.tables.ifnet(pkt.rcvif).is_some_and(|ifnet| ifnet.port.is_some());
+    let is_told = !is_bridged
+        && inner_ip(pkt, 0).is_some_and(|at| match pkt.window(at)[0] >> 4 {
+            4 => pkt.window(at)[6] & 0x40 != 0,
+            _ => mtu >= u32::from(ip6::MIN_MTU),
+        });
     Err(if is_told { Next::Answer(Problem::TooBig { mtu }) } else { Next::Drop(DropReason::TunnelTooBig) })
 }
 

@@ -26,7 +26,7 @@ impl Port {
     #[must_use]
     pub fn of(tables: &Tables, index: IfIndex) -> Self {
         let mac = match tables.ifnet(index) {
-            Some(Ifnet { mac: Mac([a, b, c, d, e, f]), up: true, monitor: false, .. }) => {
+            Some(Ifnet { mac: Mac([a, b, c, d, e, f]), up: true, monitor: false, port: None, .. }) => {
                 u64::from_le_bytes([0, 0, *a, *b, *c, *d, *e, *f])
             }
             _ => u64::MAX,
@@ -58,7 +58,7 @@ impl Port {
 /// Removes the Ethernet header and classifies the destination. Behind it, a packet starts at its network header.
 ///
 /// Reads  `pkt.rcvif`, `cpu.tables`.   Writes `pkt.flags`, `pkt.vlan`; `pkt.rcvif` if its tag is that of a VLAN.
-/// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`].
+/// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`]; [`Next::Bridge`] with the header still on it.
 /// Drops  [`DropReason::EtherShort`], [`DropReason::EtherNotForUs`], [`DropReason::EtherUnknownType`],
 ///        [`DropReason::EtherLength`], [`DropReason::EtherMulticastSource`], [`DropReason::VlanUnknown`],
 ///        [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`], [`DropReason::Monitor`].
@@ -71,8 +71,13 @@ pub fn input(cpu: &mut Cpu, pkt: &mut Pkt) -> Next {
     if pkt.head_len() < HEADER_LEN {
         return Next::Drop(DropReason::EtherShort);
     }
+    if ifnet.port.is_some() {
+        return port_input(cpu, pkt);
+    }
     let header = header_of(pkt);
-    if let Some(reason) = refusal(ifnet, &header) {
+    if let Some(reason) = refusal(ifnet, &header)
+        && !(reason == DropReason::EtherNotForUs && is_of_port(&cpu.tables, pkt, header.ethertype))
+    {
         return Next::Drop(reason);
     }
     if header.dst.is_multicast() {
@@ -80,6 +85,15 @@ pub fn input(cpu: &mut Cpu, pkt: &mut Pkt) -> Next {
     }
     pkt.trim_front(HEADER_LEN);
     demux(cpu, pkt, header.ethertype)
+}
+
+/// Whether a frame has the tag of a VLAN that is a bridge's port, so that it may be for any station.
+#[cold]
+fn is_of_port(tables: &Tables, pkt: &Pkt, tpid: EtherType) -> bool {
+    let [tci_hi, tci_lo, ..] = *pkt.window(HEADER_LEN);
+    let vid = u16::from_be_bytes([tci_hi, tci_lo]) & TAG_VID;
+    let vlan = if tpid.is_tag() { tables.logical.tagged(pkt.rcvif, tpid, vid) } else { None };
+    vlan.and_then(|vlan| tables.ifnet(vlan)).is_some_and(|vlan| vlan.port.is_some())
 }
 
 #[inline]
@@ -120,6 +134,35 @@ fn unknown(ethertype: EtherType) -> DropReason {
     if ethertype.check().is_err() { DropReason::EtherLength } else { DropReason::EtherUnknownType }
 }
 
+/// Brings a frame of a bridge's port to the bridge; but one with the tag of a VLAN over the port to that VLAN.
+#[cold]
+fn port_input(cpu: &mut Cpu, pkt: &mut Pkt) -> Next {
+    let [tci_hi, tci_lo, ..] = *pkt.window(HEADER_LEN);
+    let (tag, header) = (u16::from_be_bytes([tci_hi, tci_lo]) & TAG_VID, header_of(pkt));
+    match cpu.tables.logical.tagged(pkt.rcvif, header.ethertype, tag) {
+        Some(_) if header.ethertype.is_tag() => {
+            if header.dst.is_multicast() {
+                pkt.flags.set(if header.dst == Mac::BROADCAST { Flags::BROADCAST } else { Flags::MULTICAST });
+            }
+            pkt.trim_front(HEADER_LEN);
+            untag(cpu, pkt, header.ethertype)
+        }
+        _ => Next::Bridge,
+    }
+}
+
+/// Puts the header of a frame whose tag was taken off back, without the tag: it is one of a bridge's port.
+fn without_tag(pkt: &mut Pkt) -> Next {
+    let addrs = pkt.before(HEADER_LEN + TAG_LEN).and_then(<[u8]>::first_chunk::<12>).copied();
+    let Some(addrs) = addrs else { return Next::Drop(DropReason::NoBuffer) };
+    match pkt.prepend(HEADER_LEN).ok().and_then(<[u8]>::first_chunk_mut::<12>) {
+        Some(front) => *front = addrs,
+        None => return Next::Drop(DropReason::NoBuffer),
+    }
+    pkt.flags.clear(Flags::VLAN.with(Flags::BROADCAST).with(Flags::MULTICAST).with(Flags::HASH));
+    Next::Bridge
+}
+
 /// Takes a tag off. The packet is one of the tag's VLAN then. A tag that only carries a priority is looked behind, as
 /// IEEE 802.1Q §6.9 asks of stations.
 ///
@@ -144,6 +187,9 @@ fn untag(cpu: &mut Cpu, pkt: &mut Pkt, tpid: EtherType) -> Next {
         && let Some(reason) = received_by_vlan(cpu, pkt)
     {
         return Next::Drop(reason);
+    }
+    if cpu.tables.ifnet(pkt.rcvif).is_some_and(|ifnet| ifnet.port.is_some()) {
+        return without_tag(pkt);
     }
     demux(cpu, pkt, EtherType(u16::from_be_bytes([type_hi, type_lo])))
 }

@@ -39,6 +39,8 @@ pub const TELL_MAX: u16 = 64;
 /// The place of a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Behind {
+    /// Behind a port of a bridge.
+    Port(IfIndex),
     /// Behind the remote end of a VXLAN.
     Vtep(IpAddr),
 }
@@ -214,8 +216,11 @@ pub(crate) fn tables_changed(cpu: &mut Cpu) {
     }
     let Cpu { tables, fdb, now, .. } = cpu;
     let Some(fdb) = fdb else { return };
-    fdb.owned.retain(|key, _| settings(tables, key.ifindex).is_some_and(|of| !of.is_static(key.mac)));
-    fdb.copies.retain(|key, copy| !copy.is_static && settings(tables, key.ifindex).is_some());
+    fdb.owned.retain(|key, station| {
+        is_there(tables, key.ifindex, station.behind)
+            && settings(tables, key.ifindex).is_some_and(|of| !of.is_static(key.mac))
+    });
+    fdb.copies.retain(|key, copy| !copy.is_static && is_there(tables, key.ifindex, copy.behind));
     for ifnet in tables.ifnets().filter(|ifnet| ifnet.up && ifnet.kind.learns()) {
         for Static { mac, behind } in ifnet.fdb.statics.iter().copied() {
             let key = Key { ifindex: ifnet.index, mac };
@@ -226,7 +231,7 @@ pub(crate) fn tables_changed(cpu: &mut Cpu) {
 
 fn learnt(cpu: &mut Cpu, key: Key, behind: Behind) {
     let Cpu { tables, fdb, now, .. } = cpu;
-    let (Some(fdb), Some(_)) = (fdb, settings(tables, key.ifindex)) else { return };
+    let Some(fdb) = fdb.as_mut().filter(|_| is_there(tables, key.ifindex, behind)) else { return };
     let copy = fdb.copies.entry(key).or_insert(Replica { behind, is_static: false, told: *now });
     if !copy.is_static {
         copy.behind = behind;
@@ -238,6 +243,19 @@ fn gone(cpu: &mut Cpu, key: Key) {
     if fdb.copies.get(&key).is_some_and(|copy| !copy.is_static) {
         fdb.copies.remove(&key);
     }
+}
+
+/// Whether an interface is up and learns, and the place is one of its.
+fn is_there(tables: &Tables, ifindex: IfIndex, behind: Behind) -> bool {
+    let is_of = |port: IfIndex| {
+        let port = tables.ifnet(port).filter(|port| port.up).and_then(|port| port.port);
+        port.is_some_and(|port| port.bridge == ifindex)
+    };
+    settings(tables, ifindex).is_some()
+        && match behind {
+            Behind::Port(port) => is_of(port),
+            Behind::Vtep(_) => true,
+        }
 }
 
 /// The settings of an interface that is up and learns.

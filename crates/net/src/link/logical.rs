@@ -11,6 +11,8 @@ use pkt::{NoRoom, Pkt, PktVec};
 use wire::ether::{EtherType, Mac};
 
 use crate::base::count::IfCount;
+use crate::link::bridge::{self, Bridge, Bridges};
+use crate::link::driver::Caps;
 use crate::link::ether::TAG_LEN;
 use crate::link::tables::{IfIndex, Ifnet, Rxcsum};
 use crate::link::tunnel::{self, Tunnel, Tunnels};
@@ -38,6 +40,8 @@ pub enum Kind {
     Tunnel(Tunnel),
     /// Frames in datagrams.
     Vxlan(Vxlan),
+    /// Frames of other interfaces, its ports.
+    Bridge(Bridge),
 }
 
 /// A VLAN on an interface.
@@ -58,7 +62,7 @@ impl Kind {
     #[must_use]
     pub const fn parent(self) -> Option<IfIndex> {
         match self {
-            Self::Device | Self::Tunnel(_) | Self::Vxlan(_) => None,
+            Self::Device | Self::Tunnel(_) | Self::Vxlan(_) | Self::Bridge(_) => None,
             Self::Vlan(vlan) => Some(vlan.parent),
         }
     }
@@ -68,7 +72,7 @@ impl Kind {
     pub const fn tunnel(self) -> Option<Tunnel> {
         match self {
             Self::Tunnel(tunnel) => Some(tunnel),
-            Self::Device | Self::Vlan(_) | Self::Vxlan(_) => None,
+            Self::Device | Self::Vlan(_) | Self::Vxlan(_) | Self::Bridge(_) => None,
         }
     }
 
@@ -77,7 +81,7 @@ impl Kind {
     pub const fn vxlan(self) -> Option<Vxlan> {
         match self {
             Self::Vxlan(vxlan) => Some(vxlan),
-            Self::Device | Self::Vlan(_) | Self::Tunnel(_) => None,
+            Self::Device | Self::Vlan(_) | Self::Tunnel(_) | Self::Bridge(_) => None,
         }
     }
 
@@ -87,10 +91,16 @@ impl Kind {
         matches!(self, Self::Tunnel(_) | Self::Vxlan(_))
     }
 
+    /// Returns whether a stage of its own chooses the interface by which its frames leave.
+    #[must_use]
+    pub const fn leaves_by_others(self) -> bool {
+        self.encapsulates() || matches!(self, Self::Bridge(_))
+    }
+
     /// Returns whether it learns behind which end stations are.
     #[must_use]
     pub const fn learns(self) -> bool {
-        matches!(self, Self::Vxlan(_))
+        matches!(self, Self::Vxlan(_) | Self::Bridge(_))
     }
 }
 
@@ -114,6 +124,8 @@ pub struct Logical {
     pub tunnels: Tunnels,
     /// VXLAN interfaces by the datagrams that they take.
     pub vxlans: Vxlans,
+    /// Bridges and their ports.
+    pub bridges: Bridges,
 }
 
 /// An interface, and type and identifier of a tag of its frames.
@@ -137,7 +149,12 @@ impl Logical {
     /// Derives it from interfaces that have inherited from their parents.
     #[must_use]
     pub(super) fn of(ifs: &[Ifnet]) -> Self {
-        let mut all = Self { tunnels: Tunnels::of(ifs), vxlans: Vxlans::of(ifs), ..Self::default() };
+        let mut all = Self {
+            tunnels: Tunnels::of(ifs),
+            vxlans: Vxlans::of(ifs),
+            bridges: Bridges::of(ifs),
+            ..Self::default()
+        };
         for ifnet in ifs {
             let (Kind::Vlan(vlan), Some(header)) = (ifnet.kind, Header::of(ifs, ifnet)) else { continue };
             all.vlans.push(((vlan.parent, vlan.tpid.0, vlan.vid), ifnet.index));
@@ -186,7 +203,7 @@ impl Header {
             here = find(ifs, vlan.parent)?;
         }
         header.device = here.index;
-        matches!(here.kind, Kind::Device | Kind::Vxlan(_)).then_some(header)
+        matches!(here.kind, Kind::Device | Kind::Vxlan(_) | Kind::Bridge(_)).then_some(header)
     }
 
     /// Puts it into a frame.
@@ -247,6 +264,12 @@ pub(super) fn inherit(ifs: &mut [Ifnet]) {
         ifnet.caps = tunnel::CAPS;
         ifnet.rxcsum = if is_partial { Rxcsum::Complete } else { Rxcsum::Verify };
     }
+    // What a port's device cannot do is done when the frame leaves by it.
+    const ALL: Caps = Caps { tx_csum: true, tso: true, uso: true, buffers_max: usize::MAX };
+    for ifnet in ifs.iter_mut().filter(|ifnet| matches!(ifnet.kind, Kind::Bridge(_))) {
+        ifnet.caps = ALL;
+        ifnet.rxcsum = if is_partial { Rxcsum::Complete } else { Rxcsum::Verify };
+    }
     vxlan::join_groups(ifs);
     for at in 0..ifs.len() {
         if ifs[at].kind.tunnel().is_some() {
@@ -275,6 +298,7 @@ pub(super) fn inherit(ifs: &mut [Ifnet]) {
             None => ifnet.up = false,
         }
     }
+    bridge::inherit(ifs);
 }
 
 fn find(ifs: &[Ifnet], index: IfIndex) -> Option<&Ifnet> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use wire::ether::Mac;
 
 use crate::fib::{Bounds, Change, Fib, Hop, Hops, Origin, Prefix, Rib, Route, To};
+use crate::link::bridge;
 use crate::link::driver::Caps;
 use crate::link::fdb;
 use crate::link::logical::{Kind, Logical};
@@ -91,6 +92,8 @@ pub struct Ifnet {
     pub queue: QueueSpec,
     /// Learnt and static link addresses, if it has any.
     pub fdb: fdb::Settings,
+    /// Its place in a bridge, if it is a port of one: it has no addresses then.
+    pub port: Option<bridge::Port>,
     /// Multicast groups that other interfaces need on this link: derived.
     pub groups: Vec<IpAddr>,
     /// IPv6 autoconfiguration, if enabled.

@@ -157,14 +157,14 @@ fn output_logical(cpu: &mut Cpu, mut pkt: Pkt) {
 }
 
 /// Stages a frame that its device can take as it is. A stage that is full is queued, and with it what comes later. What
-/// leaves by a tunnel or VXLAN gets its outer headers.
+/// leaves by a tunnel or VXLAN gets its outer headers; a bridge chooses the port.
 ///
 /// Next   [`Next::Encapsulate`].
 /// Drops  [`DropReason::IfqFull`], [`DropReason::InterfaceGone`].
 pub fn enqueue(cpu: &mut Cpu, pkt: Pkt) {
     let index = pkt.outif;
     let Err(pkt) = cpu.ifqs.stage(pkt) else { return };
-    if cpu.tables.ifnet(index).is_some_and(|ifnet| ifnet.up && ifnet.kind.encapsulates()) {
+    if cpu.tables.ifnet(index).is_some_and(|ifnet| ifnet.up && ifnet.kind.leaves_by_others()) {
         return dispatch(cpu, pkt, Next::Encapsulate);
     }
     cpu.ifqs.unstage(index, cpu.now);

@@ -1,6 +1,6 @@
 //! The state of one CPU. No other CPU touches any of it: they send messages.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use pkt::{Flags, Pkt, Pool};
@@ -26,8 +26,9 @@ use crate::ip::ip6::rtadv::Rtadv;
 use crate::ip::neigh::Neigh;
 use crate::ip::pmtu::Paths;
 use crate::ip::reass::Reass;
+use crate::link::bridge::Storm;
 use crate::link::fdb::Fdb;
-use crate::link::tables::Tables;
+use crate::link::tables::{IfIndex, Tables};
 use crate::out::ifq::Ifqs;
 use crate::turn::capture::{self, Captures};
 use crate::turn::msg::{HANDOFF_MAX, Peers};
@@ -78,6 +79,8 @@ pub struct Cpu {
     pub neigh: Neigh,
     /// Stations that interfaces have learnt, if any learns.
     pub(crate) fdb: Option<Box<Fdb>>,
+    /// What may be flooded of bridges.
+    pub(crate) storms: BTreeMap<IfIndex, Storm>,
     /// Timers.
     pub timers: Timers,
     /// Our own addresses, as far as their state changes.

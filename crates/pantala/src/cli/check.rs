@@ -72,7 +72,8 @@ fn devices(config: &Config) -> Vec<String> {
         | Device::Mem { .. }
         | Device::Vlan(_)
         | Device::Tunnel(_)
-        | Device::Vxlan(_) => None,
+        | Device::Vxlan(_)
+        | Device::Bridge(_) => None,
     };
     let warn = |interface: &Interface| Some((interface.name.clone(), missing(interface)?));
     let warnings = config.interfaces.iter().filter_map(warn);

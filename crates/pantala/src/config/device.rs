@@ -8,6 +8,7 @@
 //!         | "mem:" name
 //!         | ("vlan:" | "qinq:") interface "," vid
 //!         | "gif:" address "," address
+//!         | "bridge:" interface *("," interface)
 //!         | "vxlan:" vni "," address ["," address] [",port=" number]
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
 //!         | "queues=" (count | first "-" last)
@@ -15,6 +16,7 @@
 //!         | "ring_size=" number | "buffer_size=" number | "secret=" text | "group=" group | "mode=" octal
 //! ```
 
+mod bridge;
 pub(crate) mod memif;
 mod tunnel;
 mod vlan;
@@ -24,6 +26,7 @@ use core::fmt;
 use core::ops::RangeInclusive;
 use std::path::PathBuf;
 
+pub use bridge::Bridge;
 pub use memif::Memif;
 pub use tunnel::Tunnel;
 pub use vlan::{TagKind, Vlan};
@@ -37,10 +40,10 @@ use diagnostic::did_you_mean;
 const IFNAME_MAX: usize = 15;
 /// Longest name of a wire.
 const WIRE_NAME_MAX: usize = 64;
-const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "vxlan"];
+const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "vxlan", "bridge"];
 const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N], memif:SOCKET[,id=N][,role=ROLE], \
-                       pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE or \
-                       vxlan:VNI,LOCAL[,REMOTE][,port=N]";
+                       pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE, \
+                       vxlan:VNI,LOCAL[,REMOTE][,port=N] or bridge:INTERFACE[,INTERFACE…]";
 
 /// Where an interface's packets come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +83,8 @@ pub enum Device {
     Tunnel(Tunnel),
     /// Frames in datagrams.
     Vxlan(Vxlan),
+    /// Frames of other interfaces.
+    Bridge(Bridge),
 }
 
 /// The attach mode of AF_XDP.
@@ -97,7 +102,7 @@ pub enum XdpMode {
 }
 
 impl Device {
-    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`, `gif`, `vxlan`.
+    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`, `gif`, `vxlan`, `bridge`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         match self {
@@ -109,6 +114,7 @@ impl Device {
             Self::Vlan(vlan) => vlan.kind.word(),
             Self::Tunnel(_) => "gif",
             Self::Vxlan(_) => "vxlan",
+            Self::Bridge(_) => "bridge",
         }
     }
 
@@ -124,13 +130,14 @@ impl Device {
             Self::Vlan(vlan) => vlan.kind.word(),
             Self::Tunnel(_) => "gif",
             Self::Vxlan(_) => "vxlan",
+            Self::Bridge(_) => "bridge",
         }
     }
 
     /// Whether it has no rings: its packets come and go by other interfaces.
     #[must_use]
     pub fn is_logical(&self) -> bool {
-        self.parent().is_some() || matches!(self, Self::Tunnel(_) | Self::Vxlan(_))
+        self.parent().is_some() || matches!(self, Self::Tunnel(_) | Self::Vxlan(_) | Self::Bridge(_))
     }
 
     /// The interface that it is over, if it is no device of its own.
@@ -152,7 +159,8 @@ impl Device {
             | Self::Mem { .. }
             | Self::Vlan(_)
             | Self::Tunnel(_)
-            | Self::Vxlan(_) => None,
+            | Self::Vxlan(_)
+            | Self::Bridge(_) => None,
         }
     }
 
@@ -171,6 +179,7 @@ impl Device {
             "qinq" => Vlan::parse(TagKind::Service, rest).map(Self::Vlan),
             "gif" => Tunnel::parse(rest).map(Self::Tunnel),
             "vxlan" => Vxlan::parse(rest).map(Self::Vxlan),
+            "bridge" => Bridge::parse(rest).map(Self::Bridge),
             other => Err(Wrong::new(format!("unknown driver `{other}`"), did_you_mean(other, DRIVERS))),
         }
     }
@@ -196,6 +205,7 @@ impl fmt::Display for Device {
             Self::Vlan(vlan) => vlan.fmt(f),
             Self::Tunnel(tunnel) => tunnel.fmt(f),
             Self::Vxlan(vxlan) => vxlan.fmt(f),
+            Self::Bridge(bridge) => bridge.fmt(f),
         }
     }
 }
@@ -316,6 +326,7 @@ mod tests {
             "vxlan:16777215,2001:db8::1,ff05::42",
             "vxlan:0,192.0.2.1,198.51.100.1,port=8472",
             "vxlan:7,192.0.2.1,port=1",
+            "bridge:lan1,lan2",
             "memif:/run/m.sock,id=7,role=slave,ring_size=64,buffer_size=9216",
         ] {
             assert_eq!(Device::parse(text).unwrap().to_string(), text);
@@ -361,6 +372,8 @@ mod tests {
             ("gif:192.0.2.1,2001:db8::1", "two address families", "gif:2001:db8::1"),
             ("gif:192.0.2.1,192.0.2.1", "both ends of the tunnel", "gif:LOCAL,REMOTE"),
             ("gif:192.0.2.1,224.0.0.5", "cannot be the end of a tunnel", "gif:LOCAL,REMOTE"),
+            ("bridge:", "names no interface", "bridge:lan1,lan2"),
+            ("bridge:a,b,a", "`a` is a port twice", "bridge:lan1,lan2"),
             ("vxlan:16777216,192.0.2.1", "no VXLAN network identifier", "0 to 16777215"),
             ("vxlan:42", "has no local address", "vxlan:VNI,LOCAL"),
             ("vxlan:42,here", "`here` is no address", "vxlan:VNI,LOCAL"),

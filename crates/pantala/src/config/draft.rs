@@ -61,6 +61,9 @@ const INTERFACE: &[&str] = &[
     "fdb",
     "timeout",
     "maxaddr",
+    "private",
+    "span",
+    "storm",
     "ra",
 ];
 

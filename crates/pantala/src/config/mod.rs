@@ -32,8 +32,8 @@ pub use crate::firewall::section::Firewall;
 pub use admin::{Admin, Seccomp};
 pub use autoconf::{Autoconf, Identifiers};
 pub(crate) use device::memif::word as memif_role;
-pub use device::{Device, Memif, TagKind, Tunnel, Vlan, Vxlan, XdpMode};
-pub use fdb::{Fdb, StaticAddress};
+pub use device::{Bridge, Device, Memif, TagKind, Tunnel, Vlan, Vxlan, XdpMode};
+pub use fdb::{BridgeKeys, Fdb, Place, StaticAddress};
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use programs::{DEFAULT_PROGRAM_SOCKET, Programs};
 pub use ra::Ra;
@@ -192,8 +192,12 @@ pub struct Interface {
     pub autoconf: Option<Autoconf>,
     /// Priority code point of the tags of a VLAN, 0 to 7.
     pub vlanpcp: u8,
-    /// Learnt and static link addresses, if it is a VXLAN.
+    /// Learnt and static link addresses, if it is a VXLAN or a bridge.
     pub fdb: Fdb,
+    /// Its keys as a bridge.
+    pub bridge: BridgeKeys,
+    /// Whether it is a port of a bridge.
+    pub is_port: bool,
     /// Router advertisements that it sends, if it does.
     pub ra: Option<Ra>,
 }

@@ -89,6 +89,8 @@ fn every_key_arrives_in_the_configuration() {
         autoconf: None,
         vlanpcp: 0,
         fdb: Fdb::default(),
+        bridge: BridgeKeys::default(),
+        is_port: false,
         ra: None,
     };
     assert_eq!(config.interfaces[0], lan);
@@ -139,7 +141,7 @@ fn a_vxlan_begins_at_an_address_and_has_learnt_and_static_addresses() {
     for (more, message, help) in [
         ("rings = 2", "a VXLAN has no rings of its own", "where the outer packets leave"),
         ("maxaddr = 0", "maxaddr 0 is too small", "1 to 65536"),
-        ("fdb = [\"02:00:00:00:00:07\"]", "behind which remote end", "MAC REMOTE"),
+        ("fdb = [\"02:00:00:00:00:07\"]", "behind which remote end or port", "MAC REMOTE"),
         ("fdb = [\"03:00:00:00:00:07 198.51.100.1\"]", "is a group", "MAC REMOTE"),
         ("fdb = [\"02:00:00:00:00:07 2001:db8::7\"]", "another address family", "all IPv4"),
         (
@@ -159,6 +161,44 @@ fn a_vxlan_begins_at_an_address_and_has_learnt_and_static_addresses() {
         assert!(wrong.list.iter().any(is_meant), "{more}: {wrong}");
     }
     read("[[interface]]\ndevice = \"vlan:far,7\"").unwrap();
+}
+
+#[test]
+fn a_bridge_has_ports_without_addresses() {
+    let read = |keys: &str, more: &str| {
+        let port = |name: &str| format!("[[interface]]\nname = \"{name}\"\ndevice = \"tap:{name}\"\n");
+        let bridge =
+            "[[interface]]\nname = \"bridge0\"\ndevice = \"bridge:lan1,lan2\"\naddress = \"10.9.0.1/24\"\n";
+        let text = format!("{}{}{bridge}{keys}\n{more}", port("lan1"), port("lan2"));
+        Config::parse("t", &text, &machine())
+    };
+    let keys = "timeout = 60\nmaxaddr = 5\nprivate = [\"lan1\"]\nspan = [\"lan2\"]\nstorm = 9\nfdb = [\"02:00:00:00:00:07 lan1\"]";
+    let config = read(keys, "").unwrap();
+    let bridge = &config.interfaces[2];
+    assert_eq!(bridge.fdb.statics[0].to_string(), "02:00:00:00:00:07 lan1");
+    assert_eq!((bridge.bridge.private.len(), bridge.bridge.span.len(), bridge.bridge.storm), (1, 1, 9));
+    assert_eq!(config.interfaces.iter().map(|one| one.is_port).collect::<Vec<_>>(), [true, true, false]);
+    for (keys, more, message, help) in [
+        ("rings = 2", "", "a bridge has no rings of its own", "at its ports"),
+        ("private = [\"lan3\"]", "", "`lan3` is no port of this bridge", "bridge:"),
+        ("fdb = [\"02:00:00:00:00:07 lan3\"]", "", "`lan3` is no port", "MAC PORT"),
+        ("fdb = [\"02:00:00:00:00:07 10.0.0.1\"]", "", "is no port", "MAC PORT"),
+        ("", "[[interface]]\ndevice = \"bridge:lan1\"", "is a port of the bridge in line", "one bridge"),
+        ("", "[[interface]]\ndevice = \"bridge:lan9\"", "there is no interface `lan9`", "lan"),
+        ("", "[[interface]]\ndevice = \"bridge:bridge0\"", "is a bridge itself", "its ports"),
+        ("", "[[interface]]\ndevice = \"tap:c\"\nstorm = 7", "`storm` is of a bridge", "bridge:"),
+        (
+            "",
+            "[[interface]]\nname = \"c\"\ndevice = \"tap:c\"\naddress = \"10.7.0.1/24\"\n\
+             [[interface]]\ndevice = \"bridge:c\"",
+            "no addresses of its own",
+            "give the address to the bridge",
+        ),
+    ] {
+        let wrong = read(keys, more).unwrap_err();
+        let is_meant = |one: &Problem| one.message.contains(message) && one.help.contains(help);
+        assert!(wrong.list.iter().any(is_meant), "{keys}{more}: {wrong}");
+    }
 }
 
 #[test]

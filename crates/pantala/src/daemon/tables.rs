@@ -4,6 +4,7 @@ use core::net::IpAddr;
 use std::sync::Arc;
 
 use dev::Waiter;
+use net::bridge;
 use net::ip6::autoconf::{self, Identifiers, Settings};
 use net::logical::{Kind, TAGS_MAX, Vlan};
 use net::tables::{IfAddr, IfIndex, Ifnet, Learned, settle};
@@ -67,7 +68,8 @@ impl Attached {
         let configured = self.config.addresses.iter();
         let configured = configured.map(|net| IfAddr { addr: net.addr(), prefix_len: net.prefix_len() });
         let mut all: Vec<_> = configured.collect();
-        if self.mtu() >= MTU_MIN_V6 && !all.iter().any(|own| is_link_local(own.addr)) {
+        if self.mtu() >= MTU_MIN_V6 && !self.config.is_port && !all.iter().any(|own| is_link_local(own.addr))
+        {
             let identifiers = self.autoconf().map_or(Identifiers::Eui64, |settings| settings.identifiers);
             let addr = autoconf::link_local(identifiers, self.facts.mac, &self.config.name);
             all.push(IfAddr { addr: addr.into(), prefix_len: 64 });
@@ -92,7 +94,8 @@ impl Attached {
                 | DeviceMode::Mem
                 | DeviceMode::Vlan
                 | DeviceMode::Tunnel
-                | DeviceMode::Vxlan,
+                | DeviceMode::Vxlan
+                | DeviceMode::Bridge,
                 _,
             ) => "",
         };
@@ -118,11 +121,23 @@ impl Attached {
             Device::Vlan(vlan) => vlan,
             Device::Tunnel(tunnel) => return Kind::Tunnel(tunnel.to_net()),
             Device::Vxlan(vxlan) => return Kind::Vxlan(vxlan.to_net()),
+            Device::Bridge(_) => return Kind::Bridge(bridge::Bridge { storm: self.config.bridge.storm }),
             _ => return Kind::Device,
         };
         // Without a parent it is over no interface, and so never up.
         let parent = self.parent(attached).map_or(0, |parent| parent.index);
         Kind::Vlan(Vlan { parent, tpid: vlan.kind.tpid(), vid: vlan.vid, pcp: self.config.vlanpcp })
+    }
+
+    /// Its place in a bridge, if it is a port of one.
+    fn port(&self, attached: &[Self]) -> Option<bridge::Port> {
+        let name = &self.config.name;
+        let has =
+            |other: &&Self| matches!(&other.config.device, Device::Bridge(all) if all.ports.contains(name));
+        let bridge = attached.iter().find(has).filter(|_| self.config.is_port)?;
+        let keys = &bridge.config.bridge;
+        let (is_private, is_span) = (keys.private.contains(name), keys.span.contains(name));
+        Some(bridge::Port { bridge: bridge.index, is_private, is_span })
     }
 
     fn ifnet(&self, attached: &[Self]) -> Ifnet {
@@ -138,7 +153,10 @@ impl Attached {
             caps: self.facts.caps,
             monitor: self.monitor,
             queue: self.config.queue,
-            fdb: self.config.fdb.to_net(),
+            fdb: self.config.fdb.to_net(|name| {
+                attached.iter().find(|other| other.config.name == name).map(|other| other.index)
+            }),
+            port: self.port(attached),
             groups: Vec::new(),
             autoconf: self.autoconf(),
             rtadv: self.config.ra.as_ref().map(|ra| Arc::new(ra.with_addresses(&self.config.addresses))),

@@ -106,6 +106,8 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         autoconf: None,
         vlanpcp: 0,
         fdb: crate::config::Fdb::default(),
+        bridge: crate::config::BridgeKeys::default(),
+        is_port: false,
         ra: None,
     }
 }

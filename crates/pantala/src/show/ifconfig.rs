@@ -40,6 +40,7 @@ fn block(interface: &Interface) -> String {
             (Some(memif), _) => memif_lines(memif),
             (None, DeviceMode::Vlan) => vlan_line(device),
             (None, DeviceMode::Tunnel) => tunnel_line(&device.device),
+            (None, DeviceMode::Bridge) => bridge_lines(device) + &addr_lines(&interface.fdb),
             (None, DeviceMode::Vxlan) => vxlan_line(&device.device) + &addr_lines(&interface.fdb),
             (None, _) => device_line(device),
         };
@@ -140,6 +141,22 @@ fn tunnel_line(device: &str) -> String {
     format!("\ttunnel {family} {local} --> {remote}\n")
 }
 
+/// As in BSD: limits and ports of a bridge, with the flags of each.
+fn bridge_lines(device: &DeviceInfo) -> String {
+    let Some(bridge) = &device.bridge else { return String::new() };
+    let mut lines =
+        format!("\tmaxaddr {} timeout {} storm {}\n", bridge.maxaddr, bridge.timeout_s, bridge.storm);
+    for member in &bridge.members {
+        let flags = match (member.span, member.private) {
+            (true, _) => "8<SPAN>",
+            (_, true) => "803<LEARNING,DISCOVER,PRIVATE>",
+            _ => "3<LEARNING,DISCOVER>",
+        };
+        let _ = writeln!(lines, "\tmember: {} flags={flags}", member.name);
+    }
+    lines
+}
+
 /// As in FreeBSD: the network identifier and the outer addresses.
 fn vxlan_line(device: &str) -> String {
     let mut words = device.split_once(':').map_or(device, |(_, rest)| rest).split(',');
@@ -164,7 +181,8 @@ fn vxlan_line(device: &str) -> String {
 /// As `ifconfig bridge0 addr` of BSD: stations, where they are, and seconds until they are forgotten.
 fn addr_lines(stations: &[Station]) -> String {
     let line = |station: &Station| {
-        let place = station.vtep.map_or_else(String::new, |vtep| vtep.to_string());
+        let place = station.vtep.map(|vtep| vtep.to_string()).or_else(|| station.port.clone());
+        let place = place.unwrap_or_default();
         let (left, flags) =
             (station.left_s.unwrap_or(0), if station.is_static { "1<STATIC>" } else { "0<>" });
         format!("\taddr {} {place} {left} flags={flags}\n", station.mac)
@@ -187,7 +205,8 @@ fn device_line(device: &DeviceInfo) -> String {
         | DeviceMode::Mem
         | DeviceMode::Vlan
         | DeviceMode::Tunnel
-        | DeviceMode::Vxlan => {}
+        | DeviceMode::Vxlan
+        | DeviceMode::Bridge => {}
     }
     match device.copy {
         Some(CopyMode::Copy) => line += " copy",
@@ -259,6 +278,7 @@ mod tests {
         let station = |last, is_static, left_s| Station {
             mac: crate::Mac(wire::ether::Mac([2, 0, 0, 0, 0, last])),
             vtep: Some(IpAddr::from([198, 51, 100, 1])),
+            port: None,
             is_static,
             left_s,
         };
@@ -267,6 +287,34 @@ mod tests {
             "\taddr 02:00:00:00:00:07 198.51.100.1 1199 flags=0<>\n\
              \taddr 02:00:00:00:00:08 198.51.100.1 0 flags=1<STATIC>\n"
         );
+    }
+
+    #[test]
+    fn a_bridge_shows_its_ports_and_the_stations_behind_them() {
+        let member =
+            |name: &str, private, span| crate::api::BridgeMember { name: name.to_owned(), private, span };
+        let members = vec![member("a", false, false), member("b", true, false), member("c", false, true)];
+        let bridge = crate::api::BridgeInfo { members, maxaddr: 2000, timeout_s: 1200, storm: 7 };
+        let info = DeviceInfo {
+            device: "bridge:a,b,c".to_owned(),
+            mode: DeviceMode::Bridge,
+            copy: None,
+            need_wakeup: false,
+            umem: None,
+            queues: 0,
+            memif: None,
+            bridge: Some(bridge),
+            vlanpcp: None,
+        };
+        assert_eq!(
+            bridge_lines(&info),
+            "\tmaxaddr 2000 timeout 1200 storm 7\n\tmember: a flags=3<LEARNING,DISCOVER>\n\
+             \tmember: b flags=803<LEARNING,DISCOVER,PRIVATE>\n\tmember: c flags=8<SPAN>\n"
+        );
+        let mac = crate::Mac(wire::ether::Mac([2, 0, 0, 0, 0, 7]));
+        let port = Some("a".to_owned());
+        let station = Station { mac, vtep: None, port, is_static: false, left_s: Some(9) };
+        assert_eq!(addr_lines(&[station]), "\taddr 02:00:00:00:00:07 a 9 flags=0<>\n");
     }
 
     #[test]
@@ -291,6 +339,7 @@ mod tests {
                 umem: None,
                 queues: 0,
                 memif: None,
+                bridge: None,
                 vlanpcp: Some(vlanpcp),
             };
             assert_eq!(vlan_line(&info), line);

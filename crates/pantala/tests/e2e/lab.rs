@@ -321,3 +321,8 @@ pub(crate) fn namespace() -> Netns {
 pub(crate) fn at(address: IpAddr, port: u16) -> SocketAddr {
     SocketAddr::new(address, port)
 }
+
+/// Lets an interface of pantala's namespace have IPv6 addresses of the kernel.
+pub(crate) fn enable_ipv6(netns: &Netns, interface: &str) {
+    netns.run(|| sysctl::set(&format!("ipv6.conf.{interface}.disable_ipv6"), "0")).unwrap().unwrap();
+}

@@ -20,6 +20,7 @@ mod wait;
 
 mod attacks;
 mod autoconf;
+mod bridge;
 mod crossing;
 mod crossing_families;
 mod errors;
@@ -48,6 +49,7 @@ mod bad_configuration;
 harness::main![
     attacks,
     autoconf,
+    bridge,
     crossing::af_xdp_native_with_one_ring,
     crossing::af_xdp_native_with_two_rings,
     crossing::af_xdp_generic_with_one_ring,

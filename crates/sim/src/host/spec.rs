@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
+use net::bridge::Bridge;
 use net::fib::{Hop, Prefix, Route, To};
 use net::ifq;
 use net::ip6::autoconf::{self, Identifiers};
@@ -38,6 +39,8 @@ pub struct Spec {
     pub tunnels: Vec<TunnelPort>,
     /// VXLANs; their indices follow those of the tunnels.
     pub vxlans: Vec<VxlanPort>,
+    /// A bridge, whose index follows those of the VXLANs.
+    pub bridge: Option<BridgePorts>,
     /// Routes besides those to its own links.
     pub routes: Vec<Route>,
 }
@@ -85,6 +88,19 @@ pub struct VxlanPort {
     pub up: bool,
 }
 
+/// A bridge to be.
+#[derive(Clone, Debug)]
+pub struct BridgePorts {
+    /// Indices of its ports.
+    pub ports: Vec<IfIndex>,
+    /// What it floods in a second.
+    pub bridge: Bridge,
+    /// Its link address.
+    pub mac: Mac,
+    /// Its addresses, the link-local one excepted.
+    pub addrs: Vec<IfAddr>,
+}
+
 /// An interface to be.
 #[derive(Clone, Debug)]
 pub struct Port {
@@ -126,6 +142,7 @@ impl Spec {
             vlans: Vec::new(),
             tunnels: Vec::new(),
             vxlans: Vec::new(),
+            bridge: None,
             routes: Vec::new(),
         }
     }
@@ -185,6 +202,14 @@ impl Spec {
         self
     }
 
+    /// With a bridge of interfaces, which is host `host` of network `net`.
+    #[must_use]
+    pub fn bridge(mut self, ports: &[IfIndex], storm: u32, net: u8, host: u8) -> Self {
+        let (mac, addrs) = (plan::mac(net, host), plan::addrs(net, host));
+        self.bridge = Some(BridgePorts { ports: ports.to_vec(), bridge: Bridge { storm }, mac, addrs });
+        self
+    }
+
     /// With a route by a router.
     #[must_use]
     pub fn via(mut self, to: Prefix, via: IpAddr) -> Self {
@@ -215,11 +240,15 @@ impl Spec {
     pub(super) fn tables(&self, generation: u64) -> Tables {
         let ports = (0..self.ports.len()).filter(|at| self.ports[*at].exists);
         let ports = ports.map(|at| self.ifnet(at));
-        let ifs = ports
+        let mut ifs: Vec<_> = ports
             .chain(self.vlans.iter().zip(self.ports.len()..).map(|(vlan, at)| self.over(vlan, at)))
             .chain(self.tunnels.iter().zip(0..).map(|(tunnel, at)| self.through(tunnel, at)))
             .chain(self.vxlans.iter().zip(0..).map(|(vxlan, at)| self.across(vxlan, at)))
             .collect();
+        if let Some(bridge) = &self.bridge {
+            let joined = self.joined(bridge, &mut ifs);
+            ifs.push(joined);
+        }
         Tables::new(Config { generation, ifs, routes: self.routes.clone(), forwarding: self.forwarding })
     }
 
@@ -242,6 +271,7 @@ impl Spec {
             monitor: false,
             queue: port.queue,
             fdb: net::fdb::Settings::default(),
+            port: None,
             groups: Vec::new(),
             autoconf: port.autoconf,
             rtadv: port.rtadv.clone(),
@@ -315,6 +345,37 @@ impl Spec {
             autoconf: None,
             rtadv: None,
             learned: Arc::default(),
+            ..self.ifnet(0)
+        }
+    }
+
+    /// The index of the bridge.
+    #[must_use]
+    pub fn bridge_index(&self) -> IfIndex {
+        self.vxlan_index(self.vxlans.len())
+    }
+
+    /// The interface of the bridge, whose ports among `ifs` lose their addresses.
+    fn joined(&self, bridge: &BridgePorts, ifs: &mut [Ifnet]) -> Ifnet {
+        let index = self.bridge_index();
+        for port in ifs.iter_mut().filter(|ifnet| bridge.ports.contains(&ifnet.index)) {
+            port.port = Some(net::bridge::Port { bridge: index, is_private: false, is_span: false });
+            port.addrs.clear();
+        }
+        let link_local = autoconf::link_local(Identifiers::Eui64, bridge.mac, "bridge0").into();
+        let link_local = IfAddr { addr: link_local, prefix_len: 64 };
+        Ifnet {
+            index,
+            name: "bridge0".to_owned(),
+            kind: Kind::Bridge(bridge.bridge),
+            mac: bridge.mac,
+            mtu: 1500,
+            up: true,
+            addrs: bridge.addrs.iter().copied().chain([link_local]).collect(),
+            autoconf: None,
+            rtadv: None,
+            learned: Arc::default(),
+            port: None,
             ..self.ifnet(0)
         }
     }

@@ -36,6 +36,7 @@ const BEGUN: &[Count] = &[
     Count::GsoSegmentsMade,
     Count::PipeCopied,
     Count::GroupLooped,
+    Count::FloodCopied,
 ];
 
 /// Packets that end without a drop.
@@ -81,7 +82,8 @@ type Entry = (&'static str, u64);
 pub(super) fn errors(host: &Host) -> Vec<String> {
     let dropped: Vec<Entry> = host.drops().into_iter().map(|(reason, n)| (reason.name(), n)).collect();
     let all = [counts(host, BEGUN), [counts(host, ENDED), dropped].concat()];
-    let upper = [counts(host, UPPER_IN), [counts(host, UPPER_TAKEN), drops(host, UPPER_DROPS)].concat()];
+    let taken = [counts(host, UPPER_TAKEN), counts(host, &[Count::VxlanIn])].concat();
+    let upper = [counts(host, UPPER_IN), [taken, drops(host, UPPER_DROPS)].concat()];
     let handoffs = [counts(host, &[Count::HandoffOut]), counts(host, &[Count::HandoffIn])];
     let redirects = [counts(host, &[Count::RedirectGiven]), counts(host, &[Count::RedirectTaken])];
     let mut equations = vec![("packets", all), ("datagrams and segments for this host", upper)];

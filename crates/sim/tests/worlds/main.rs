@@ -31,6 +31,7 @@ mod paths;
 mod raw;
 mod groups;
 mod attacks;
+mod bridges;
 mod mitm;
 mod listings;
 mod congestion;

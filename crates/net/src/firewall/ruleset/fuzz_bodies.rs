@@ -125,6 +125,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         autoconf: None,
         rtadv: None,
         fdb: crate::link::fdb::Settings::default(),
+        port: None,
         groups: Vec::new(),
         learned: std::sync::Arc::default(),
     };

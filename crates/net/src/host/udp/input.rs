@@ -51,7 +51,10 @@ fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Header, DropReason> {
         //# IPv6 receivers must discard UDP packets containing a
         //# zero checksum
         0 => l4::is_ip4(pkt) || vxlan_io::needs_no_checksum(cpu, header.dst_port),
-        _ => l4::is_intact(cpu, pkt, Protocol::UDP, range.start..range.start + len),
+        _ => {
+            l4::is_intact(cpu, pkt, Protocol::UDP, range.start..range.start + len)
+                || vxlan_io::may_go_unverified(cpu, pkt, header.dst_port)
+        }
     };
     if intact { Ok(header) } else { Err(DropReason::UdpBadChecksum) }
 }

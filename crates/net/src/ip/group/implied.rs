@@ -27,6 +27,9 @@ pub fn follows(ifnet: &Ifnet, group: IpAddr, forwarding: bool) -> bool {
 
 /// All that routers and switches are told of.
 pub(super) fn reported(ifnet: &Ifnet, forwarding: bool) -> Vec<IpAddr> {
+    if ifnet.port.is_some() {
+        return Vec::new();
+    }
     let routers = [IpAddr::V4(ALL_ROUTERS_4), IpAddr::V6(ALL_ROUTERS)];
     let routers = routers.into_iter().filter(|_| forwarding);
     let solicited = ifnet.addrs6().map(|(addr, _)| solicited_node_multicast(addr).into());

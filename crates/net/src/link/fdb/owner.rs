@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
-use super::{Behind, Key, Msg, Settings, settings, tell_all};
+use super::{Behind, Key, Msg, Settings, is_there, settings, tell_all};
 use crate::base::count::Count;
 use crate::base::secret::Secret;
 use crate::base::time::{Duration, Instant};
@@ -68,7 +68,7 @@ impl Owned {
 pub(super) fn heard(cpu: &mut Cpu, key: Key, behind: Behind) {
     let Cpu { fdb, tables, now, .. } = cpu;
     let (Some(fdb), Some(settings)) = (fdb, settings(tables, key.ifindex)) else { return };
-    if settings.is_static(key.mac) {
+    if settings.is_static(key.mac) || !is_there(tables, key.ifindex, behind) {
         return;
     }
     let is_full = fdb.owned.count(key.ifindex) >= settings.addresses_max;

@@ -91,6 +91,7 @@ impl Netisr {
             flows: None,
             neigh: Neigh::new(parts.key),
             fdb: None,
+            storms: std::collections::BTreeMap::new(),
             timers: Timers::default(),
             addrs: Addrs::default(),
             groups: Groups::default(),

@@ -50,6 +50,9 @@ pub struct Station {
     /// The remote end of the VXLAN that it is behind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vtep: Option<IpAddr>,
+    /// The port of the bridge that it is behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
     /// Whether it comes from the configuration.
     #[serde(rename = "static")]
     pub is_static: bool,
@@ -182,9 +185,36 @@ pub struct DeviceInfo {
     /// A memif interface and its peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memif: Option<MemifInfo>,
+    /// A bridge and its ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bridge: Option<BridgeInfo>,
     /// Priority of the tags of a VLAN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlanpcp: Option<u8>,
+}
+
+/// A bridge and its ports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BridgeInfo {
+    /// Its ports.
+    pub members: Vec<BridgeMember>,
+    /// Link addresses that it learns.
+    pub maxaddr: u32,
+    /// Seconds after which a silent station is forgotten; 0 for never.
+    pub timeout_s: u32,
+    /// Frames that are flooded in a second; 0 for no limit.
+    pub storm: u32,
+}
+
+/// A port of a bridge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BridgeMember {
+    /// The name of the interface.
+    pub name: String,
+    /// It exchanges no frames with other such ports.
+    pub private: bool,
+    /// It only gets a copy of all that the bridge receives.
+    pub span: bool,
 }
 
 /// A memif interface and its peer.
@@ -267,6 +297,8 @@ pub enum DeviceMode {
     Tunnel,
     /// None: frames in datagrams.
     Vxlan,
+    /// None: frames of other interfaces.
+    Bridge,
 }
 
 /// Whether frames are copied between the kernel and us.

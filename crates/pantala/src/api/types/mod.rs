@@ -31,9 +31,9 @@ pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
 pub use config::{ConfigEdit, ConfigEdits, ReloadRequest, RunningConfiguration, UndoRequest};
 pub use error::{Error, ErrorKind, TextProblem};
 pub use interface::{
-    Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceChange, InterfaceCounters,
-    InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo, MemifState, OutputQueue, RingInfo, Station,
-    Umem,
+    Address, AddressState, BridgeInfo, BridgeMember, CopyMode, DeviceInfo, DeviceMode, Interface,
+    InterfaceChange, InterfaceCounters, InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo,
+    MemifState, OutputQueue, RingInfo, Station, Umem,
 };
 pub use link::{DefaultRouter, LearnedLink, OnLinkPrefix, Preference};
 pub use monitor::{Jitter, Latency, Monitored};

@@ -1,5 +1,6 @@
 //! Interfaces: names and devices are unique, addresses belong to one link each.
 
+mod bridges;
 mod tunnels;
 mod vlans;
 mod vxlans;
@@ -37,13 +38,18 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
     vlans::check(drafts, report);
     tunnels::check(drafts, report);
     vxlans::check(drafts, report);
+    bridges::check(drafts, report);
     for draft in drafts {
         mtu(draft, report);
         rings(draft, report);
         queue(&draft.queue, report);
     }
     let links = links(drafts);
-    let interfaces = drafts.iter().zip(&links).filter_map(|(draft, link)| build(draft, link)).collect();
+    let interfaces = {
+        let ports = bridges::ports(drafts);
+        let built = drafts.iter().zip(&links);
+        built.filter_map(|(draft, link)| build(draft, link, ports.contains(&*link.name))).collect()
+    };
     (interfaces, links)
 }
 
@@ -95,7 +101,7 @@ fn device_keys(draft: &DraftInterface) -> impl Iterator<Item = (&'static str, &R
     keys.into_iter().filter_map(|(key, span)| Some((key, span?)))
 }
 
-fn build(draft: &DraftInterface, link: &Link) -> Option<Interface> {
+fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface> {
     Some(Interface {
         name: link.name.clone(),
         device: draft.device.as_ref()?.value.clone(),
@@ -109,6 +115,8 @@ fn build(draft: &DraftInterface, link: &Link) -> Option<Interface> {
         autoconf: draft.autoconf,
         vlanpcp: draft.vlanpcp.as_ref().map_or(0, |at| at.value.to_le_bytes()[0]),
         fdb: draft.fdb.settings(),
+        bridge: draft.fdb.bridge(),
+        is_port,
         ra: draft.ra.clone(),
     })
 }

@@ -75,9 +75,10 @@ pub(super) fn open(
     })
 }
 
-/// Lets the device deliver frames to all groups: which of them are for us, the stack knows, and the host's kernel does not.
+/// Lets the device deliver frames to all groups: which of them are for us, the stack knows, and the host's kernel does not. A port
+/// of a bridge gets the frames for all stations.
 fn groups(interface: &Interface, link: &Link) -> Option<Promisc> {
-    let held = Promisc::hold_groups(link.index);
+    let held = if interface.is_port { Promisc::hold(link.index) } else { Promisc::hold_groups(link.index) };
     if let Err(why) = &held {
         log::warning(&format!(
             "interface {}: {} may filter multicast frames: {why}",

@@ -170,7 +170,7 @@ pub(crate) fn rings(
         Device::Pcap { .. } => Ok(1),
         Device::Memif(_) => Ok(interface.rings.unwrap_or(memif::RINGS)),
         Device::Mem { wire } => mem::rings(interface, wire, wires, cpus),
-        Device::Vlan(_) | Device::Tunnel(_) | Device::Vxlan(_) => Ok(0),
+        Device::Vlan(_) | Device::Tunnel(_) | Device::Vxlan(_) | Device::Bridge(_) => Ok(0),
     }
 }
 
@@ -205,6 +205,9 @@ pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) ->
         Device::Tunnel(tunnel) => {
             let header = u32::try_from(tunnel.to_net().header_len()).unwrap_or(0);
             logical(DeviceMode::Tunnel, identifier(tunnel.local), MTU.saturating_sub(header))
+        }
+        Device::Bridge(_) => {
+            logical(DeviceMode::Bridge, interface.mac.unwrap_or_else(|| stable_mac(&interface.name)), MTU)
         }
         Device::Vxlan(vxlan) => {
             let header = vxlan.to_net().header_len() + wire::ether::HEADER_LEN;

@@ -133,7 +133,7 @@ fn use_the_same(old: &Device, new: &Device) -> bool {
 
 /// Whether the change cannot be made while the device is open. The MTU of a TAP is also the kernel's.
 fn needs_opening(old: &Interface, new: &Interface) -> bool {
-    let parts = |i: &Interface| (i.device.clone(), i.mac, i.rings, i.rxcsum);
+    let parts = |i: &Interface| (i.device.clone(), i.mac, i.rings, i.rxcsum, i.is_port);
     let kernel_mtu = matches!(new.device, Device::Tap { .. }) || new.mtu.is_none() || new.mtu > old.mtu;
     parts(old) != parts(new) || (old.mtu != new.mtu && kernel_mtu)
 }
@@ -153,7 +153,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         format!("interface {name}: {how}")
     });
     let vlanpcp = (old.vlanpcp != new.vlanpcp).then(|| format!("interface {name}: vlanpcp {}", new.vlanpcp));
-    let fdb = (old.fdb != new.fdb).then(|| {
+    let fdb = ((&old.fdb, &old.bridge) != (&new.fdb, &new.bridge)).then(|| {
         let (timeout, most, statics) = (new.fdb.timeout_s, new.fdb.addresses_max, new.fdb.statics.len());
         format!("interface {name}: timeout {timeout}, maxaddr {most}, {statics} static addresses")
     });

@@ -120,6 +120,10 @@ impl Control {
                     format!("capture where they come and go, with the filter `udp port {}`", vxlan.port);
                 Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
             }
+            Some(Kind::Bridge(_)) => {
+                let error = format!("the frames of `{name}` are those of its ports");
+                Err(Error::new(ErrorKind::Unsupported, error).hint("capture on a port"))
+            }
             _ => Ok(index),
         }
     }

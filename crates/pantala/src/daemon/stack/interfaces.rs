@@ -22,11 +22,11 @@ use super::super::tables::{self, Attached};
 use super::links::left;
 use crate::Mac;
 use crate::api::{
-    self, Address, AddressState, DeviceInfo, DeviceMode, Error, Interface, InterfaceChange,
-    InterfaceCounters, InterfaceFlag, InterfaceOption, MemifFaults, MemifInfo, MemifState, OutputQueue,
-    RingInfo, Station,
+    self, Address, AddressState, BridgeInfo, BridgeMember, DeviceInfo, DeviceMode, Error, Interface,
+    InterfaceChange, InterfaceCounters, InterfaceFlag, InterfaceOption, MemifFaults, MemifInfo, MemifState,
+    OutputQueue, RingInfo, Station,
 };
-use crate::config::{Device, memif_role};
+use crate::config::{self, Device, memif_role};
 
 impl Control {
     pub(super) fn list_interfaces(&mut self) -> Result<Vec<Interface>, Error> {
@@ -41,7 +41,7 @@ impl Control {
             .map(|(shown, interface)| Interface {
                 addresses: self.addresses(interface, &states, &links, now),
                 groups: groups(interface.index, &memberships),
-                fdb: stations(interface.index, &known),
+                fdb: stations(interface.index, &known, &self.attached),
                 ..shown
             })
             .collect())
@@ -187,7 +187,13 @@ impl Control {
             match (device, interface.config.device.parent()) {
                 (None, Some(_)) => false,
                 // Tunnels have no link that could be noticed.
-                _ if matches!(interface.config.device, Device::Tunnel(_) | Device::Vxlan(_)) => true,
+                _ if matches!(
+                    interface.config.device,
+                    Device::Tunnel(_) | Device::Vxlan(_) | Device::Bridge(_)
+                ) =>
+                {
+                    true
+                }
                 (device, _) => {
                     let device = device.unwrap_or(interface);
                     alive(device) && running(&device.facts)
@@ -302,12 +308,19 @@ fn made(own: &OwnStatus, state: AddressState, now: Instant) -> Address {
 }
 
 /// The link addresses that an interface has learnt, and its static ones.
-fn stations(ifindex: IfIndex, known: &[fdb::Entry]) -> Vec<Station> {
+fn stations(ifindex: IfIndex, known: &[fdb::Entry], attached: &[Attached]) -> Vec<Station> {
+    let name =
+        |index| attached.iter().find(|other| other.index == index).map(|other| other.config.name.clone());
     let own = known.iter().filter(|entry| entry.key.ifindex == ifindex);
     own.map(|entry| Station {
         mac: Mac(entry.key.mac),
         vtep: match entry.behind {
             fdb::Behind::Vtep(addr) => Some(addr),
+            fdb::Behind::Port(_) => None,
+        },
+        port: match entry.behind {
+            fdb::Behind::Vtep(_) => None,
+            fdb::Behind::Port(port) => name(port),
         },
         is_static: entry.is_static,
         left_s: entry.left.map(|left| left.as_secs()),
@@ -325,7 +338,25 @@ fn device(interface: &Attached) -> DeviceInfo {
         umem: facts.umem,
         queues: number(facts.rings),
         memif: memif(interface),
+        bridge: (facts.mode == DeviceMode::Bridge).then(|| bridge(&interface.config)),
         vlanpcp: (facts.mode == DeviceMode::Vlan).then_some(interface.config.vlanpcp),
+    }
+}
+
+/// Returns the bridge part of an interface.
+fn bridge(config: &config::Interface) -> BridgeInfo {
+    let (fdb, keys) = (&config.fdb, &config.bridge);
+    let ports = if let Device::Bridge(bridge) = &config.device { &*bridge.ports } else { &[] };
+    let member = |name: &String| BridgeMember {
+        name: name.clone(),
+        private: keys.private.contains(name),
+        span: keys.span.contains(name),
+    };
+    BridgeInfo {
+        members: ports.iter().map(member).collect(),
+        maxaddr: fdb.addresses_max,
+        timeout_s: fdb.timeout_s,
+        storm: keys.storm,
     }
 }
 
@@ -371,7 +402,8 @@ const fn media(facts: &Facts) -> &'static str {
         | DeviceMode::Mem
         | DeviceMode::Vlan
         | DeviceMode::Tunnel
-        | DeviceMode::Vxlan => "",
+        | DeviceMode::Vxlan
+        | DeviceMode::Bridge => "",
     }
 }
 

@@ -91,6 +91,7 @@ pub(super) fn netisr(sleeper: &Sleeper) -> (Netisr, Remote) {
         autoconf: None,
         rtadv: None,
         fdb: net::fdb::Settings::default(),
+        port: None,
         groups: Vec::new(),
         learned: Arc::default(),
     };

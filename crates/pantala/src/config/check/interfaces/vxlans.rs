@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::tunnels::is_given;
-use crate::config::Device;
 use crate::config::draft::DraftInterface;
 use crate::config::problem::Report;
+use crate::config::{Device, Place};
 
 pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
     let mut first = HashMap::new();
@@ -14,10 +14,7 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
             Some((Device::Vxlan(vxlan), span)) => Some((vxlan, span)),
             _ => None,
         };
-        let Some((vxlan, span)) = vxlan else {
-            learns_nothing(draft, report);
-            continue;
-        };
+        let Some((vxlan, span)) = vxlan else { continue };
         if !is_given(drafts, vxlan.local) {
             let message = format!("no interface has the address {} of this end", vxlan.local);
             report.add(span, message, "a VXLAN begins at an address of another interface; is it VNI,LOCAL?");
@@ -29,24 +26,18 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
             report.add(span, message, "one address and port has one interface for each network identifier");
         }
         without(draft, report);
-        for entry in draft.fdb.statics.iter().filter(|at| at.value.vtep.is_ipv4() != vxlan.local.is_ipv4()) {
-            let message = format!("{} is of another address family than {}", entry.value.vtep, vxlan.local);
-            report.add(&entry.span, message, "all ends of a VXLAN are IPv4, or all IPv6");
+        for entry in &draft.fdb.statics {
+            match &entry.value.place {
+                Place::Vtep(vtep) if vtep.is_ipv4() == vxlan.local.is_ipv4() => {}
+                Place::Vtep(vtep) => {
+                    let message = format!("{vtep} is of another address family than {}", vxlan.local);
+                    report.add(&entry.span, message, "all ends of a VXLAN are IPv4, or all IPv6");
+                }
+                Place::Port(name) => {
+                    report.add(&entry.span, format!("`{name}` is no address"), "a VXLAN has no ports");
+                }
+            }
         }
-    }
-}
-
-/// Reports the keys of learnt addresses at an interface that learns none.
-fn learns_nothing(draft: &DraftInterface, report: &mut Report<'_>) {
-    let fdb = &draft.fdb;
-    let keys = [
-        ("timeout", fdb.timeout.as_ref().map(|at| &at.span)),
-        ("maxaddr", fdb.addresses_max.as_ref().map(|at| &at.span)),
-        ("fdb", fdb.statics.first().map(|at| &at.span)),
-    ];
-    for (key, span) in keys.into_iter().filter_map(|(key, span)| Some((key, span?))) {
-        let message = format!("`{key}` is of learnt link addresses, which this device has not");
-        report.add(span, message, "use it with device = \"vxlan:VNI,LOCAL\"");
     }
 }
 
