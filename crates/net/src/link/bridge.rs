@@ -12,7 +12,7 @@ use crate::link::tables::{IfIndex, Ifnet};
 /// Ports of a bridge at the most: as many copies a flooded frame may have.
 pub const PORTS_MAX: usize = 32;
 /// The part of a second for which a bridge that was quiet may flood at once.
-const BURST: u64 = 10;
+const BURST: u32 = 10;
 
 /// A bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Storm {
         }
         let one = Duration::from_nanos(1_000_000_000 / rate);
         let full_at = self.full_at.max(now) + one;
-        let is_allowed = full_at.since(now) <= (Duration::from_secs(1) / BURST as u32).max(one);
+        let is_allowed = full_at.since(now) <= (Duration::from_secs(1) / BURST).max(one);
         if is_allowed {
             self.full_at = full_at;
         }

@@ -178,6 +178,10 @@ fn a_bridge_has_ports_without_addresses() {
     assert_eq!(bridge.fdb.statics[0].to_string(), "02:00:00:00:00:07 lan1");
     assert_eq!((bridge.bridge.private.len(), bridge.bridge.span.len(), bridge.bridge.storm), (1, 1, 9));
     assert_eq!(config.interfaces.iter().map(|one| one.is_port).collect::<Vec<_>>(), [true, true, false]);
+    let many: Vec<_> = (0..=net::bridge::PORTS_MAX).map(|n| format!("lan{n}")).collect();
+    let many = format!("[[interface]]\ndevice = \"bridge:{}\"", many.join(","));
+    let wrong = read("", &many).unwrap_err();
+    assert!(wrong.list.iter().any(|one| one.message == "33 ports are too many"), "{wrong}");
     for (keys, more, message, help) in [
         ("rings = 2", "", "a bridge has no rings of its own", "at its ports"),
         ("private = [\"lan3\"]", "", "`lan3` is no port of this bridge", "bridge:"),
