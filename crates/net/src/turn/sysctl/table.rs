@@ -20,206 +20,214 @@ pub const VARIABLES: &[Variable] = &[
     v(
         "kern.ipc.maxsockbuf",
         4096..=u32::MAX as i64,
-        "the most that a receive buffer may become; more than a window can say is as much",
+        "maximum receive buffer; values beyond the largest window (1 GiB) count as that",
         |all| Slot::Window(&mut all.tcp.receive_buffer_max),
     ),
-    v("kern.ipc.soavailconn", 0..=65_535, "connections that wait, as a program is told; 0: all", |all| {
-        Slot::Places(&mut all.tcp.reported_max)
-    }),
-    v("kern.ipc.somaxconn", 1..=65_535, "connections that may wait to be accepted, on each CPU", |all| {
+    v(
+        "kern.ipc.soavailconn",
+        0..=65_535,
+        "completed connections reported to a listener at a time; 0: all",
+        |all| Slot::Places(&mut all.tcp.reported_max),
+    ),
+    v("kern.ipc.somaxconn", 1..=65_535, "maximum backlog of a listener, on each CPU", |all| {
         Slot::Places(&mut all.tcp.backlog_max)
     }),
-    v("net.inet.icmp.bmcastecho", ANY, "echo requests to many are answered", |_| Slot::Fixed(0)),
-    v("net.inet.icmp.drop_redirect", ANY, "redirects of IPv4 are not followed", |_| Slot::Fixed(1)),
-    v("net.inet.ip.accept_sourceroute", ANY, "packets with a source route are taken", |_| Slot::Fixed(0)),
-    v("net.inet.ip.portrange.first", PORTS, "the first port for a socket that names none", |all| {
-        Slot::Port(&mut all.ports.first)
+    v("net.inet.icmp.bmcastecho", ANY, "answer echo requests to broadcast and multicast addresses", |_| {
+        Slot::Fixed(0)
     }),
-    v("net.inet.ip.portrange.last", PORTS, "the last port for a socket that names none", |all| {
-        Slot::Port(&mut all.ports.last)
-    }),
-    v("net.inet.ip.redirect", ANY, "hosts are told of better routers", |_| Slot::Fixed(0)),
-    v("net.inet.ip.sourceroute", ANY, "packets with a source route are forwarded", |_| Slot::Fixed(0)),
-    v("net.inet.tcp.always_keepalive", SWITCH, "the other end of an idle connection is asked", |all| {
+    v("net.inet.icmp.drop_redirect", ANY, "ignore ICMP redirects (IPv4)", |_| Slot::Fixed(1)),
+    v("net.inet.ip.accept_sourceroute", ANY, "accept source-routed packets", |_| Slot::Fixed(0)),
+    v("net.inet.ip.portrange.first", PORTS, "first ephemeral port", |all| Slot::Port(&mut all.ports.first)),
+    v("net.inet.ip.portrange.last", PORTS, "last ephemeral port", |all| Slot::Port(&mut all.ports.last)),
+    v("net.inet.ip.redirect", ANY, "send ICMP redirects", |_| Slot::Fixed(0)),
+    v("net.inet.ip.sourceroute", ANY, "forward source-routed packets", |_| Slot::Fixed(0)),
+    v("net.inet.tcp.always_keepalive", SWITCH, "send keepalives on idle connections", |all| {
         Slot::Switch(&mut all.tcp.keepalive)
     }),
-    v("net.inet.tcp.blackhole", ANY, "segments to closed ports are not answered", |_| Slot::Fixed(0)),
-    v("net.inet.tcp.cc.algorithm", SWITCH, "how the congestion window grows", |all| {
+    v("net.inet.tcp.blackhole", ANY, "do not answer segments to closed ports", |_| Slot::Fixed(0)),
+    v("net.inet.tcp.cc.algorithm", SWITCH, "congestion control algorithm", |all| {
         Slot::Algorithm(&mut all.tcp.algorithm)
     }),
-    v("net.inet.tcp.delacktime", 1..=499, "how long an acknowledgment may wait for company", |all| {
+    v("net.inet.tcp.delacktime", 1..=499, "delay of an acknowledgment", |all| {
         Slot::Time(&mut all.tcp.delayed_ack)
     }),
-    v("net.inet.tcp.drop_synfin", SWITCH, "what has SYN and FIN begins no connection", |all| {
-        Slot::Switch(&mut all.tcp.drop_synfin)
-    }),
+    v(
+        "net.inet.tcp.drop_synfin",
+        SWITCH,
+        "ignore segments with SYN and FIN that would begin a connection",
+        |all| Slot::Switch(&mut all.tcp.drop_synfin),
+    ),
     v(
         "net.inet.tcp.ecn.enable",
         0..=2,
-        "marks of routers: 0 never, 1 asked for, 2 if the other end asks",
+        "ECN: 0 off, 1 requested and accepted, 2 accepted if the peer requests it",
         |all| Slot::Ecn(&mut all.tcp.ecn),
     ),
-    v("net.inet.tcp.ecn.maxretries", 0..=12, "repetitions of a SYN that ask for marks", |all| {
+    v("net.inet.tcp.ecn.maxretries", 0..=12, "SYN retransmissions that still request ECN", |all| {
         Slot::Count(&mut all.tcp.ecn_retries)
     }),
-    v("net.inet.tcp.fastopen.autokey", ANY, "how long cookies are made with one key, seconds", |_| {
+    v("net.inet.tcp.fastopen.autokey", ANY, "lifetime of a Fast Open key, seconds", |_| {
         Slot::Fixed(KEY_LIFE.as_secs() as i64)
     }),
-    v(
-        "net.inet.tcp.fastopen.server_enable",
-        SWITCH,
-        "listeners that want it let connections bring data with their SYN",
-        |all| Slot::Switch(&mut all.tcp.may_open_fast),
-    ),
-    v("net.inet.tcp.finwait2_timeout", 1..=HOUR_MS, "how long the other end may take to close too", |all| {
+    v("net.inet.tcp.fastopen.server_enable", SWITCH, "Fast Open for listeners that enable it", |all| {
+        Slot::Switch(&mut all.tcp.may_open_fast)
+    }),
+    v("net.inet.tcp.finwait2_timeout", 1..=HOUR_MS, "FIN-WAIT-2 timeout after close", |all| {
         Slot::Time(&mut all.tcp.fin_wait_2)
     }),
-    v("net.inet.tcp.icmp_may_rst", SWITCH, "a connection that begins ends when a router says so", |all| {
-        Slot::Switch(&mut all.tcp.icmp_may_rst)
-    }),
-    v("net.inet.tcp.initcwnd_segments", 1..=1000, "segments that the congestion window begins with", |all| {
+    v(
+        "net.inet.tcp.icmp_may_rst",
+        SWITCH,
+        "an ICMP error may end a connection that is not established",
+        |all| Slot::Switch(&mut all.tcp.icmp_may_rst),
+    ),
+    v("net.inet.tcp.initcwnd_segments", 1..=1000, "initial congestion window, in segments", |all| {
         Slot::Number(&mut all.tcp.initial_segments)
     }),
-    v("net.inet.tcp.insecure_rst", SWITCH, "a reset anywhere in the window ends a connection", |all| {
+    v("net.inet.tcp.insecure_rst", SWITCH, "accept a RST anywhere in the window", |all| {
         Slot::Switch(&mut all.tcp.insecure_rst)
     }),
-    v("net.inet.tcp.insecure_syn", SWITCH, "a SYN in the window ends a connection", |all| {
+    v("net.inet.tcp.insecure_syn", SWITCH, "a SYN in the window resets the connection", |all| {
         Slot::Switch(&mut all.tcp.insecure_syn)
     }),
-    v("net.inet.tcp.keepcnt", 1..=255, "questions without an answer that end a connection", |all| {
+    v("net.inet.tcp.keepcnt", 1..=255, "unanswered keepalives that end a connection", |all| {
         Slot::Count(&mut all.tcp.keep_count)
     }),
-    v("net.inet.tcp.keepidle", 1..=30 * DAY_MS, "silence before the other end is asked", |all| {
+    v("net.inet.tcp.keepidle", 1..=30 * DAY_MS, "idle time before the first keepalive", |all| {
         Slot::Time(&mut all.tcp.keep_idle)
     }),
-    v("net.inet.tcp.keepinit", 1..=HOUR_MS, "how long it may take until a connection stands", |all| {
+    v("net.inet.tcp.keepinit", 1..=HOUR_MS, "timeout of connection establishment", |all| {
         Slot::Time(&mut all.tcp.establish_within)
     }),
-    v("net.inet.tcp.keepintvl", 1..=DAY_MS, "from one question to the next", |all| {
+    v("net.inet.tcp.keepintvl", 1..=DAY_MS, "time between keepalives", |all| {
         Slot::Time(&mut all.tcp.keep_interval)
     }),
-    v("net.inet.tcp.maxtcptw", ANY, "connections in TIME-WAIT, on each CPU", |_| {
+    v("net.inet.tcp.maxtcptw", ANY, "maximum connections in TIME-WAIT, on each CPU", |_| {
         Slot::Fixed(WAITS_MAX as i64)
     }),
     v(
         "net.inet.tcp.maxunacktime",
         0..=DAY_MS,
-        "silence that ends a connection, whatever is sent again; 0: retries say",
+        "user timeout: maximum time without an acknowledgment; 0: net.inet.tcp.retries decides",
         |all| Slot::Perhaps(&mut all.tcp.user_timeout),
     ),
-    v("net.inet.tcp.msl", 1..=120_000, "how long a segment lives; half of TIME-WAIT", |all| {
+    v("net.inet.tcp.msl", 1..=120_000, "maximum segment lifetime; TIME-WAIT is twice that", |all| {
         Slot::Time(&mut all.tcp.msl)
     }),
     v(
         "net.inet.tcp.ncr",
         SWITCH,
-        "who counts losses waits out the more reordering, the more is under way",
+        "without RACK, tolerate reordering in proportion to the data in flight (RFC 4653)",
         |all| Slot::Switch(&mut all.tcp.ncr),
     ),
-    v("net.inet.tcp.path_mtu_discovery", ANY, "segments may not be cut on the way", |_| Slot::Fixed(1)),
-    v("net.inet.tcp.pcbmax", ANY, "connections that stand, on each CPU", |_| {
+    v("net.inet.tcp.path_mtu_discovery", ANY, "path MTU discovery", |_| Slot::Fixed(1)),
+    v("net.inet.tcp.pcbmax", ANY, "maximum connections, on each CPU", |_| {
         Slot::Fixed(CONNECTIONS_MAX as i64)
     }),
     v(
         "net.inet.tcp.pmtud_blackhole_detection",
         SWITCH,
-        "paths that swallow long segments are found out",
+        "detect path MTU black holes by probing (RFC 4821)",
         |all| Slot::Switch(&mut all.tcp.path_probes),
     ),
-    v("net.inet.tcp.rack", SWITCH, "losses are found by when segments were sent, else by counting", |all| {
-        Slot::Switch(&mut all.tcp.rack)
-    }),
-    v("net.inet.tcp.recvbuf_auto", SWITCH, "receive buffers grow with what the path carries", |all| {
+    v(
+        "net.inet.tcp.rack",
+        SWITCH,
+        "loss detection by time (RACK, RFC 8985); 0: by counting duplicate ACKs",
+        |all| Slot::Switch(&mut all.tcp.rack),
+    ),
+    v("net.inet.tcp.recvbuf_auto", SWITCH, "automatic receive buffer sizing", |all| {
         Slot::Switch(&mut all.tcp.tunes_receive)
     }),
-    v("net.inet.tcp.recvspace", 1..=WINDOW_MAX, "bytes that may wait to be read, at first", |all| {
+    v("net.inet.tcp.recvspace", 1..=WINDOW_MAX, "initial receive buffer", |all| {
         Slot::Bytes(&mut all.tcp.receive_buffer)
     }),
-    v("net.inet.tcp.retries", 1..=255, "retransmissions in vain that end a connection", |all| {
+    v("net.inet.tcp.retries", 1..=255, "unacknowledged retransmissions that end a connection (R2)", |all| {
         Slot::Count(&mut all.tcp.retransmissions_max)
     }),
     v(
         "net.inet.tcp.retries1",
         1..=255,
-        "retransmissions in vain after which the first hop is asked after",
+        "unacknowledged retransmissions before the first hop is probed (R1)",
         |all| Slot::Count(&mut all.tcp.doubts_after),
     ),
-    v("net.inet.tcp.rexmit_drop_options", SWITCH, "a SYN that is repeated often offers nothing", |all| {
-        Slot::Switch(&mut all.tcp.drops_options)
-    }),
-    v("net.inet.tcp.rexmit_initial", 1..=HOUR_MS, "the first retransmission timeout", |all| {
+    v(
+        "net.inet.tcp.rexmit_drop_options",
+        SWITCH,
+        "drop the options of a SYN after several retransmissions",
+        |all| Slot::Switch(&mut all.tcp.drops_options),
+    ),
+    v("net.inet.tcp.rexmit_initial", 1..=HOUR_MS, "initial retransmission timeout", |all| {
         Slot::Time(&mut all.tcp.initial_rto)
     }),
-    v("net.inet.tcp.rexmit_max", 60_000..=HOUR_MS, "the greatest retransmission timeout", |all| {
+    v("net.inet.tcp.rexmit_max", 60_000..=HOUR_MS, "maximum retransmission timeout", |all| {
         Slot::Time(&mut all.tcp.rto.max)
     }),
-    v("net.inet.tcp.rexmit_min", 1..=60_000, "the least retransmission timeout", |all| {
+    v("net.inet.tcp.rexmit_min", 1..=60_000, "minimum retransmission timeout", |all| {
         Slot::Time(&mut all.tcp.rto.min)
     }),
     v(
         "net.inet.tcp.rexmit_slop",
         ANY,
-        "what a retransmission timeout has for delayed acknowledgments",
+        "retransmission timeout allowance for delayed ACKs, milliseconds",
         |all| Slot::Fixed(i64::try_from(all.tcp.rto.slop.as_millis()).unwrap_or(0)),
     ),
     v(
         "net.inet.tcp.rfc1323",
         0..=3,
-        "0 nothing of it, 1 window scaling and timestamps, 2 scaling alone, 3 timestamps alone",
+        "RFC 7323 extensions: 0 none, 1 window scaling and timestamps, 2 scaling only, 3 timestamps only",
         |all| Slot::Extensions(&mut all.tcp.extensions),
     ),
-    v("net.inet.tcp.sack.enable", SWITCH, "selective acknowledgments are offered", |all| {
+    v("net.inet.tcp.sack.enable", SWITCH, "offer selective acknowledgments (SACK)", |all| {
         Slot::Switch(&mut all.tcp.sack)
     }),
-    v("net.inet.tcp.sendbuf_auto", SWITCH, "send buffers grow with what the path carries", |all| {
+    v("net.inet.tcp.sendbuf_auto", SWITCH, "automatic send buffer sizing", |all| {
         Slot::Switch(&mut all.tcp.tunes_send)
     }),
-    v("net.inet.tcp.sendbuf_max", 4096..=WINDOW_MAX, "the most that a send buffer may become", |all| {
+    v("net.inet.tcp.sendbuf_max", 4096..=WINDOW_MAX, "maximum send buffer", |all| {
         Slot::Bytes(&mut all.tcp.send_buffer_max)
     }),
-    v("net.inet.tcp.sendspace", 1..=WINDOW_MAX, "bytes that may wait to be acknowledged, at first", |all| {
+    v("net.inet.tcp.sendspace", 1..=WINDOW_MAX, "initial send buffer", |all| {
         Slot::Bytes(&mut all.tcp.send_buffer)
     }),
-    v("net.inet.tcp.syncache.cachelimit", ANY, "half-open connections, on each CPU", |_| {
+    v("net.inet.tcp.syncache.cachelimit", ANY, "SYN cache entries, on each CPU", |_| {
         Slot::Fixed(HALVES_MAX as i64)
     }),
-    v("net.inet.tcp.syncookies", ANY, "SYNs that are not remembered are answered with cookies", |_| {
-        Slot::Fixed(1)
-    }),
-    v("net.inet.tcp.syncookies_only", ANY, "no SYN is remembered", |_| Slot::Fixed(0)),
-    v("net.inet.tcp.tlp", SWITCH, "the last segments are asked after when nothing is heard of them", |all| {
+    v("net.inet.tcp.syncookies", ANY, "send SYN cookies when the SYN cache is full", |_| Slot::Fixed(1)),
+    v("net.inet.tcp.syncookies_only", ANY, "use only SYN cookies, no SYN cache", |_| Slot::Fixed(0)),
+    v("net.inet.tcp.tlp", SWITCH, "tail loss probes (RFC 8985)", |all| {
         Slot::Switch(&mut all.tcp.tail_loss_probe)
     }),
-    v("net.inet.tcp.tolerate_missing_ts", SWITCH, "segments without the agreed timestamp are taken", |all| {
-        Slot::Switch(&mut all.tcp.takes_unstamped)
-    }),
+    v(
+        "net.inet.tcp.tolerate_missing_ts",
+        SWITCH,
+        "accept segments without the negotiated timestamp option",
+        |all| Slot::Switch(&mut all.tcp.takes_unstamped),
+    ),
     v(
         "net.inet.tcp.uto.advertise",
         0..=DAY_MS,
-        "what the other end is told to wait; 0: net.inet.tcp.maxunacktime",
+        "user timeout advertised to the peer (RFC 5482); 0: net.inet.tcp.maxunacktime",
         |all| Slot::Perhaps(&mut all.tcp.uto.told),
     ),
-    v(
-        "net.inet.tcp.uto.enable",
-        SWITCH,
-        "each end tells the other how long it waits, and may be told",
-        |all| Slot::Switch(&mut all.tcp.uto.is_on),
-    ),
-    v("net.inet.tcp.uto.max", 1000..=DAY_MS, "the longest that the other end can make us wait", |all| {
+    v("net.inet.tcp.uto.enable", SWITCH, "send and accept the user timeout option (RFC 5482)", |all| {
+        Slot::Switch(&mut all.tcp.uto.is_on)
+    }),
+    v("net.inet.tcp.uto.max", 1000..=DAY_MS, "maximum user timeout accepted from the peer", |all| {
         Slot::Time(&mut all.tcp.uto.most)
     }),
-    v("net.inet.tcp.uto.min", 1000..=DAY_MS, "the shortest that the other end can make us wait", |all| {
+    v("net.inet.tcp.uto.min", 1000..=DAY_MS, "minimum user timeout accepted from the peer", |all| {
         Slot::Time(&mut all.tcp.uto.least)
     }),
-    v("net.inet.udp.blackhole", ANY, "datagrams to closed ports are not answered", |_| Slot::Fixed(0)),
-    v("net.inet.udp.checksum", ANY, "datagrams of IPv4 have a checksum", |_| Slot::Fixed(1)),
+    v("net.inet.udp.blackhole", ANY, "do not answer datagrams to closed ports", |_| Slot::Fixed(0)),
+    v("net.inet.udp.checksum", ANY, "UDP checksums over IPv4", |_| Slot::Fixed(1)),
     v(
         "net.inet.udp.recvspace",
         1..=QUEUE_BYTES_MAX as i64,
-        "bytes that may wait to be read at a socket",
+        "receive buffer of a UDP socket, on each CPU",
         |all| Slot::Size(&mut all.udp.queue_bytes),
     ),
-    v("net.inet6.ip6.redirect", ANY, "hosts are told of better routers", |_| Slot::Fixed(0)),
+    v("net.inet6.ip6.redirect", ANY, "send ICMPv6 redirects", |_| Slot::Fixed(0)),
 ];
 
 const fn v(
