@@ -80,7 +80,7 @@ pub const fn is_reserved(dst: Mac) -> bool {
     matches!(dst.octets(), [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
 }
 
-/// What one CPU may flood of a bridge, as the moment at which it may flood its whole burst again.
+/// The flood limit of a bridge on one CPU, as the moment at which a whole burst may be flooded again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Storm {
     full_at: Instant,

@@ -72,7 +72,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How long a CPU that hears a station again and again keeps it to itself.
+    /// Returns the least time between two refreshes of an active entry that a CPU reports.
     fn refresh(&self) -> Duration {
         (self.timeout / 8).max(Duration::from_secs(1))
     }

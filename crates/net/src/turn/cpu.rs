@@ -79,7 +79,7 @@ pub struct Cpu {
     pub neigh: Neigh,
     /// Stations that interfaces have learnt, if any learns.
     pub(crate) fdb: Option<Box<Fdb>>,
-    /// What may be flooded of bridges.
+    /// Flood limits of bridges.
     pub(crate) storms: BTreeMap<IfIndex, Storm>,
     /// Timers.
     pub timers: Timers,

@@ -161,7 +161,7 @@ fn packets_are_routed_between_a_bridge_and_another_interface() {
     }
 }
 
-/// What becomes of one frame.
+/// Receives one frame and returns the drops that it causes.
 fn dropped(bench: &mut Bench, port: IfIndex, frame: &[u8]) -> Vec<(DropReason, u64)> {
     let before = bench.drops();
     assert_eq!(pass(bench, port, frame), []);

@@ -30,7 +30,7 @@ fn bench(cpus: u16, addresses_max: usize) -> Bench {
     Bench::with(2, cpus, |config| config.ifs.push(vxlan(addresses_max)))
 }
 
-/// What each CPU knows of a station.
+/// Returns the entry of a station on each CPU.
 fn known(bench: &Bench, key: Key) -> Vec<Option<Behind>> {
     bench.netisrs.iter().map(|netisr| find(&netisr.cpu, &key)).collect()
 }
