@@ -98,10 +98,10 @@ named! {
     BridgeFlooded = Ether, "bridge_flooded", "frames sent by all ports of a bridge";
     FloodCopied = Ether, "flood_copied", "copies made of frames that leave by several ports or to several ends";
     FdbLearnt = Ether, "fdb_learnt", "link addresses learnt";
-    FdbMoved = Ether, "fdb_moved", "learnt link addresses heard from another place";
-    FdbExpired = Ether, "fdb_expired", "learnt link addresses forgotten because they were silent";
-    FdbFull = Ether, "fdb_full", "link addresses not learnt because the interface has its maximum";
-    FdbDeferred = Ether, "fdb_deferred", "link addresses not learnt from a frame because too many were new in one turn";
+    FdbMoved = Ether, "fdb_moved", "learnt link addresses that moved to another port or remote end";
+    FdbExpired = Ether, "fdb_expired", "learnt link addresses expired";
+    FdbFull = Ether, "fdb_full", "link addresses not learnt: limit of the interface reached";
+    FdbDeferred = Ether, "fdb_deferred", "link addresses not learnt from a frame: limit of a turn reached";
     IcmpEchoSent = Icmp, "icmp_echo_sent", "ICMP echo requests sent";
     IcmpEchoAnswered = Icmp, "icmp_echo_answered", "ICMP echo requests answered";
     IcmpErrorsSent = Icmp, "icmp_errors_sent", "ICMP errors sent";

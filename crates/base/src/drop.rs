@@ -18,14 +18,14 @@ crate::count::named! {
     EtherMulticastSource = Ether, "ether_multicast_source", "group address as the frame's source";
     VlanUnknown = Ether, "vlan_unknown", "802.1Q tag of a VLAN that is not configured";
     BridgeReserved = Ether, "bridge_reserved", "frame to an address that bridges do not forward (IEEE 802.1D)";
-    BridgeLoop = Ether, "bridge_loop", "frame with the link address of the bridge itself as its source";
+    BridgeLoop = Ether, "bridge_loop", "frame with the bridge's own link address as source";
     BridgeSpan = Ether, "bridge_span", "frame received by a span port";
-    BridgeSamePort = Ether, "bridge_same_port", "destination behind the port by which the frame came in";
+    BridgeSamePort = Ether, "bridge_same_port", "destination on the port that received the frame";
     BridgePrivate = Ether, "bridge_private", "frame between two private ports of a bridge";
-    BridgeTooBig = Ether, "bridge_too_big", "frame longer than the port of its destination takes";
+    BridgeTooBig = Ether, "bridge_too_big", "frame longer than the MTU of the destination port";
     BridgeStorm = Ether, "bridge_storm", "storm limit of the bridge reached";
     BridgeNoPort = Ether, "bridge_no_port", "no other port of the bridge to flood to";
-    Monitor = Ether, "monitor", "counted by an interface in monitor mode";
+    Monitor = Ether, "monitor", "received by an interface in monitor mode";
     // arp
     ArpMalformed = Arp, "arp_malformed", "malformed ARP packet (RFC 826)";
     ArpNotCredible = Arp, "arp_not_credible", "ARP packet with an impossible sender address";
@@ -82,7 +82,7 @@ crate::count::named! {
     IcmpBroadcastEcho = Icmp, "icmp_broadcast_echo", "echo request to a broadcast or multicast address";
     IcmpRedirect = Icmp, "icmp_redirect", "redirect ignored by a router";
     IcmpUnsolicited = Icmp, "icmp_unsolicited", "unsolicited echo reply, or error about a packet not sent from here";
-    IcmpNotSent = Icmp, "icmp_not_sent", "ICMP error or redirect about a packet that was not sent from here, or was not that big";
+    IcmpNotSent = Icmp, "icmp_not_sent", "ICMP error or redirect that quotes a packet not sent from here, or not that big";
     NdMalformed = Nd, "nd_malformed", "malformed neighbor discovery message (RFC 4861)";
     NdHopLimit = Nd, "nd_hop_limit", "neighbor discovery message with a hop limit below 255";
     NdFragmented = Nd, "nd_fragmented", "fragmented neighbor discovery message (RFC 6980)";
@@ -91,16 +91,16 @@ crate::count::named! {
     MldMalformed = Mld, "mld_malformed", "malformed multicast listener discovery message (RFC 3810)";
     IgmpMalformed = Igmp, "igmp_malformed", "malformed IGMP message, or not from this link (RFC 3376)";
     TunnelUnknown = Tunnel, "tunnel_unknown", "encapsulated packet between addresses that no tunnel has";
-    TunnelMalformed = Tunnel, "tunnel_malformed", "encapsulated packet that is not what its outer header says, or too short";
+    TunnelMalformed = Tunnel, "tunnel_malformed", "encapsulated packet too short, or not of the protocol in its outer header";
     TunnelCongested = Tunnel, "tunnel_congested", "congestion mark on the outer header of a packet without ECN (RFC 6040)";
     TunnelNested = Tunnel, "tunnel_nested", "too many tunnel headers on one packet";
     TunnelLoop = Tunnel, "tunnel_loop", "route to the other end of the tunnel leads through the tunnel, or to this host";
     TunnelNoSource = Tunnel, "tunnel_no_source", "outer source address of the tunnel is not ours";
-    TunnelNotIp = Tunnel, "tunnel_not_ip", "no IP packet, which is all that the tunnel carries";
+    TunnelNotIp = Tunnel, "tunnel_not_ip", "not an IP packet, and the tunnel carries nothing else";
     TunnelTooBig = Tunnel, "tunnel_too_big", "frame longer than the outer path of the VXLAN carries, whose sender cannot be told";
     VxlanNoVni = Tunnel, "vxlan_no_vni", "VXLAN header without a valid network identifier: the I flag is not set (RFC 7348)";
     VxlanUnknown = Tunnel, "vxlan_unknown", "VXLAN network identifier that no interface with this address has";
-    VxlanNoRemote = Tunnel, "vxlan_no_remote", "destination behind no known remote end of the VXLAN, which has none to flood to";
+    VxlanNoRemote = Tunnel, "vxlan_no_remote", "unknown destination, and no remote end of the VXLAN to flood to";
     GroupNotJoined = Local, "group_not_joined", "multicast group not joined";
     // the firewall
     FirewallBogus = Firewall, "firewall_bogus", "packet or first fragment too short for the firewall's rules";
@@ -139,7 +139,7 @@ crate::count::named! {
     Nat64Untranslatable = Nat, "nat64_untranslatable", "cannot be translated to the other address family (NAT64)";
     Nptv6Unmappable = Nat, "nptv6_unmappable", "address cannot be mapped to the other prefix (NPTv6)";
     // the way out
-    NeighHoldFull = Neigh, "neigh_hold_full", "queue of packets waiting for the neighbor's link address full";
+    NeighHoldFull = Neigh, "neigh_hold_full", "queue of the address resolution full";
     NeighTableFull = Neigh, "neigh_table_full", "neighbor table full";
     NeighUnreachable = Neigh, "neigh_unreachable", "neighbor unreachable";
     AddressTentative = Addr, "address_tentative", "source address is tentative (duplicate address detection)";
