@@ -50,14 +50,13 @@ const SOCKET: &str = "passes packets to a program through a kernel socket; panta
 const NETGRAPH: &str = "passes packets to netgraph, a part of FreeBSD's kernel; pantala has none";
 const FIB: &str = "chooses one of several routing tables; pantala has one";
 const OWNER: &str = "compares the owner of the packet's socket, which only the kernel knows";
-const MARK: &str = "is a mark of FreeBSD 14 of 32 bits; pantala has tags of 16";
-const LAYER2: &str =
-    "matches packets on their way through the link layer; rules are asked about IP packets only";
+const MARK: &str = "is a 32-bit mark of FreeBSD 14; pantala has 16-bit tags";
+const LAYER2: &str = "matches packets in the link-layer passes; rules are evaluated for IP packets only";
 const DIVERTED: &str = "matches packets that came back from a divert socket; pantala has none";
 const STATELESS: &str = "is a stateless translation between families; pantala has the stateful one";
 const SCTP: &str = "answers with an ABORT of SCTP, which pantala does not speak";
 const ALTQ: &str = "is a shaper of FreeBSD's kernel, replaced by dummynet";
-const USED: &str = "is about when entries were last used, which pantala does not note";
+const USED: &str = "needs the time of an entry's last use, which pantala does not record";
 const PIE: &str = "is the active queue management of RFC 8033; pantala has CoDel";
 const USE_NAT: &str = "for translation use `nat`, to count or copy traffic `log`, else `deny`";
 const USE_FWD: &str = "to send packets another way use `fwd`";
@@ -78,7 +77,7 @@ pub const REFUSED: &[Refused] = &[
     refused(
         Place::Command,
         "internal",
-        "shows the inside of FreeBSD's kernel",
+        "shows internals of FreeBSD's kernel",
         "use `show`, and `table NAME info`",
     ),
     refused(Place::Command, "nat64stl", STATELESS, "use `nat64lsn`"),
@@ -132,7 +131,7 @@ pub const REFUSED: &[Refused] = &[
     refused(
         Place::Switch,
         "debug",
-        "lets FreeBSD's kernel tell of its inside",
+        "enables debug messages of FreeBSD's kernel",
         "use `log`, `show` and `netstat -s`",
     ),
     refused(
@@ -144,7 +143,7 @@ pub const REFUSED: &[Refused] = &[
     refused(
         Place::TableCommand,
         "modify",
-        "changes the limit or the values of a table that is there",
+        "changes the limit or the values of an existing table",
         "create it anew, and `swap` them",
     ),
     refused(Place::TableCommand, "zero", USED, "leave it out"),
@@ -168,13 +167,13 @@ pub const REFUSED: &[Refused] = &[
     refused(
         Place::Parameters,
         "lmax",
-        "is a parameter of the scheduler qfq, which pantala has not",
+        "is a parameter of the scheduler qfq, which pantala does not have",
         "leave it out",
     ),
     refused(
         Place::Parameters,
         "skip_global",
-        "takes an instance out of `nat global`; here that asks all of them",
+        "takes an instance out of `nat global`; here `nat global` uses all of them",
         "name the instances one by one, each in a rule",
     ),
     refused(
@@ -188,7 +187,7 @@ pub const REFUSED: &[Refused] = &[
         Place::Scheduler,
         "prio",
         "serves queues by strict priority",
-        "use `wf2q+`, and weights far apart",
+        "use `wf2q+` with very different weights",
     ),
     refused(Place::Scheduler, "fq_pie", PIE, "use `fq_codel`"),
 ];
