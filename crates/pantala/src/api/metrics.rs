@@ -33,15 +33,13 @@ type PerRing = (&'static str, &'static str, fn(&InterfaceCounters) -> u64);
 const PER_RING: &[PerRing] = &[
     ("pantala_if_rx_packets_total", "Frames received.", |c| c.rx_packets),
     ("pantala_if_rx_bytes_total", "Bytes received.", |c| c.rx_bytes),
-    ("pantala_if_rx_errors_total", "Frames received damaged.", |c| c.rx_errors),
-    ("pantala_if_rx_drops_total", "Frames lost because a receive ring was full.", |c| c.rx_drops),
+    ("pantala_if_rx_errors_total", "Frames received with errors.", |c| c.rx_errors),
+    ("pantala_if_rx_drops_total", "Frames dropped because a receive ring was full.", |c| c.rx_drops),
     ("pantala_if_tx_packets_total", "Frames sent.", |c| c.tx_packets),
     ("pantala_if_tx_bytes_total", "Bytes sent.", |c| c.tx_bytes),
     ("pantala_if_tx_errors_total", "Frames that the device refused.", |c| c.tx_errors),
     ("pantala_if_tx_drops_total", "Frames dropped because an output queue was full.", |c| c.tx_drops),
-    ("pantala_if_doorbells_total", "Times a device was told that there is something to send.", |c| {
-        c.doorbells
-    }),
+    ("pantala_if_doorbells_total", "Notifications of the device.", |c| c.doorbells),
 ];
 
 type PerCpu = (&'static str, &'static str, fn(&Netisr) -> u64);
@@ -50,9 +48,9 @@ const PER_CPU: &[PerCpu] = &[
     ("pantala_cpu_turns_total", "Turns of the netisr.", |n| n.turns),
     ("pantala_cpu_busy_turns_total", "Turns that found work.", |n| n.busy_turns),
     ("pantala_cpu_packets_total", "Packets taken from rings and other CPUs.", |n| n.packets),
-    ("pantala_cpu_handoffs_in_total", "Packets taken over from other CPUs.", |n| n.handoffs_in),
-    ("pantala_cpu_handoffs_out_total", "Packets handed to other CPUs.", |n| n.handoffs_out),
-    ("pantala_cpu_messages_total", "Messages handled.", |n| n.messages),
+    ("pantala_cpu_handoffs_in_total", "Packets handed off by other CPUs.", |n| n.handoffs_in),
+    ("pantala_cpu_handoffs_out_total", "Packets handed off to other CPUs.", |n| n.handoffs_out),
+    ("pantala_cpu_messages_total", "Messages processed.", |n| n.messages),
     ("pantala_cpu_sleeps_total", "Times the netisr went to sleep.", |n| n.sleeps),
     ("pantala_cpu_wakeups_total", "Times another thread woke the netisr.", |n| n.wakeups),
 ];
@@ -78,13 +76,13 @@ fn interfaces(page: &mut Page, interfaces: &[Interface]) {
 type PerQueue = (&'static str, &'static str, fn(&OutputQueue) -> u64);
 
 const PER_QUEUE: &[PerQueue] = &[
-    ("pantala_ifq_packets", "Packets that wait in the output queue.", |q| q.packets),
-    ("pantala_ifq_bytes", "Bytes that wait in the output queue.", |q| q.bytes),
-    ("pantala_ifq_flows", "Flows that wait in the output queue.", |q| q.flows),
-    ("pantala_ifq_byte_limit", "Bytes that the transmit ring may hold; 0 if there is no limit.", |q| {
+    ("pantala_ifq_packets", "Packets in the output queue.", |q| q.packets),
+    ("pantala_ifq_bytes", "Bytes in the output queue.", |q| q.bytes),
+    ("pantala_ifq_flows", "Flows in the output queue.", |q| q.flows),
+    ("pantala_ifq_byte_limit", "Byte limit of the transmit ring (BQL); 0 without a limit.", |q| {
         q.byte_limit.unwrap_or(0)
     }),
-    ("pantala_ifq_in_flight_bytes", "Bytes that the transmit ring held when it was last given any.", |q| {
+    ("pantala_ifq_in_flight_bytes", "Bytes in the transmit ring when frames were last added.", |q| {
         q.in_flight
     }),
 ];
@@ -94,8 +92,8 @@ type PerInterface = (&'static str, &'static str, fn(&InterfaceCounters) -> u64);
 const PER_INTERFACE: &[PerInterface] = &[
     ("pantala_ifq_drops_total", "Frames dropped on their way to the device.", |c| c.tx_drops),
     ("pantala_ifq_marks_total", "Frames marked instead of dropped (ECN).", |c| c.tx_marks),
-    ("pantala_ifq_pushed_back_total", "Times that a ring did not take all.", |c| c.tx_pushed_back),
-    ("pantala_ifq_flushes_total", "Times that a netisr had frames for the device.", |c| c.tx_flushes),
+    ("pantala_ifq_pushed_back_total", "Times that a ring did not accept all frames.", |c| c.tx_pushed_back),
+    ("pantala_ifq_flushes_total", "Times that a netisr passed frames to the device.", |c| c.tx_flushes),
 ];
 
 fn queues(page: &mut Page, interfaces: &[Interface]) {
@@ -119,17 +117,14 @@ fn queues(page: &mut Page, interfaces: &[Interface]) {
 type PerMemif = (&'static str, &'static str, &'static str, fn(&MemifInfo) -> u64);
 
 const PER_MEMIF: &[PerMemif] = &[
-    ("pantala_memif_connected", "gauge", "Whether frames can flow to and from a peer.", |memif| {
+    ("pantala_memif_connected", "gauge", "Whether a peer is connected.", |memif| {
         u64::from(memif.state == MemifState::Connected)
     }),
-    ("pantala_memif_connects_total", "counter", "Times that a peer was connected.", |memif| memif.connects),
-    ("pantala_memif_ends_total", "counter", "Times that a peer was refused or left.", |memif| memif.ends),
-    (
-        "pantala_memif_failed_connects_total",
-        "counter",
-        "Attempts of a slave to connect that failed.",
-        |memif| memif.failed_connects,
-    ),
+    ("pantala_memif_connects_total", "counter", "Connections of peers.", |memif| memif.connects),
+    ("pantala_memif_ends_total", "counter", "Peers refused or disconnected.", |memif| memif.ends),
+    ("pantala_memif_failed_connects_total", "counter", "Failed connection attempts of a slave.", |memif| {
+        memif.failed_connects
+    }),
 ];
 
 /// The other programs at the ends of shared memory, and what they did wrong.
@@ -144,7 +139,7 @@ fn memifs(page: &mut Page, interfaces: &[Interface]) {
         }
     }
     let name = "pantala_memif_faults_total";
-    page.head(name, "counter", "Frames dropped and connections ended for what a peer did in the rings.");
+    page.head(name, "counter", "Frames dropped and connections closed because of invalid data in the rings.");
     for (interface, memif) in &all {
         let MemifFaults { bad_descriptor, bad_length, bad_chain, index_jump, bad_buffer } = memif.faults;
         for (fault, count) in [
@@ -194,10 +189,8 @@ fn pools(page: &mut Page, pools: &[Pool]) {
     type PerPool = (&'static str, &'static str, &'static str, fn(&Pool) -> u64);
     let metrics: [PerPool; 3] = [
         ("pantala_pool_buffers", "gauge", "Packet buffers owned.", |p| p.buffers),
-        ("pantala_pool_free_buffers", "gauge", "Packet buffers that are free.", |p| p.free),
-        ("pantala_pool_denied_total", "counter", "Times a buffer was wanted and none was free.", |p| {
-            p.denied
-        }),
+        ("pantala_pool_free_buffers", "gauge", "Free packet buffers.", |p| p.free),
+        ("pantala_pool_denied_total", "counter", "Requests for a buffer while none was free.", |p| p.denied),
     ];
     for (name, kind, help, read) in metrics {
         page.head(name, kind, help);

@@ -29,20 +29,20 @@ fn warning(config: &FirewallConfig, rule: &Rule) -> Option<String> {
     let lets_in = |version| may_come_in(rule, version);
     let (what, how) = match &rule.action {
         Action::Nat(target) if lets_in(4) && !drops_unasked(config, *target) => (
-            format!("`{}` lets in all that it matches, what nothing has translated too", word(*target)),
-            "`disable one_pass`, so that the rules behind are asked, or `deny_in` in the instance's `config`",
+            format!("`{}` accepts every packet that it matches, also untranslated ones", word(*target)),
+            "`disable one_pass`, so that later rules are evaluated, or `deny_in` in the instance's `config`",
         ),
         Action::Nat(target) if lets_in(6) => (
-            format!("`{}` lets in IPv6, which it does not translate", word(*target)),
-            "`ip4` in place of `ip`, or `disable one_pass`, so that the rules behind are asked",
+            format!("`{}` accepts IPv6, which it does not translate", word(*target)),
+            "`ip4` in place of `ip`, or `disable one_pass`, so that later rules are evaluated",
         ),
         Action::Nptv6(name) if lets_in(6) => (
-            format!("`nptv6 {name}` lets in all that it matches: exchanged prefixes remember no flows"),
-            "`disable one_pass`, so that the rules behind are asked",
+            format!("`nptv6 {name}` accepts every packet that it matches: prefix translation has no flows"),
+            "`disable one_pass`, so that later rules are evaluated",
         ),
         _ => return None,
     };
-    Some(format!("{what}: with one_pass no rule behind it is asked; write {how}"))
+    Some(format!("{what}: with one_pass no later rule is evaluated; write {how}"))
 }
 
 fn word(target: NatTarget) -> String {
@@ -128,10 +128,7 @@ mod tests {
         ] {
             let told = told(&format!("{NAT}{rule}\n"), Action::Deny);
             let [(2, why)] = told.as_slice() else { panic!("{rule}: {told:?}") };
-            assert!(
-                why.contains("what nothing has translated too") && why.contains("`disable one_pass`"),
-                "{why}"
-            );
+            assert!(why.contains("also untranslated ones") && why.contains("`disable one_pass`"), "{why}");
         }
     }
 
@@ -140,7 +137,7 @@ mod tests {
         let [ip6] = &told(&format!("{DENY_IN}add nat 1 ip from any to any in\n"), Action::Deny)[..] else {
             panic!()
         };
-        assert!(ip6.1.contains("lets in IPv6") && ip6.1.contains("`ip4` in place of `ip`"), "{}", ip6.1);
+        assert!(ip6.1.contains("accepts IPv6") && ip6.1.contains("`ip4` in place of `ip`"), "{}", ip6.1);
         let prefixes = "nptv6 out create int_prefix fd00:: ext_prefix 2001:db8:: prefixlen 48\n\
                         add nptv6 out ip6 from any to any via wan\n";
         assert_eq!(told(prefixes, Action::Deny).len(), 1);

@@ -39,19 +39,17 @@ impl Hit {
     pub(crate) const fn name(self) -> (&'static str, &'static str) {
         match self {
             Self::Connections => ("connections", "Connections accepted."),
-            Self::TooMany => ("too_many", "Connections that were reset because there are as many as may be."),
+            Self::TooMany => ("too_many", "Connections reset because the limit was reached."),
             Self::Requests => ("requests", "Requests received."),
-            Self::Remembered => ("remembered", "Requests that were answered from memory."),
-            Self::Success => ("success", "Answers of class 2xx."),
-            Self::Redirection => ("redirection", "Answers of class 3xx."),
-            Self::ClientError => ("client_error", "Answers of class 4xx."),
-            Self::ServerError => ("server_error", "Answers of class 5xx."),
-            Self::Bytes => ("bytes", "Bytes sent, heads included."),
-            Self::TimedOut => ("timed_out", "Connections that were given up because nothing happened."),
-            Self::TooSlow => {
-                ("too_slow", "Connections that were reset because too little was taken of an answer.")
-            }
-            Self::Refused => ("refused", "Requests answered with 503: as much memory was held as may be."),
+            Self::Remembered => ("remembered", "Requests answered from cached files."),
+            Self::Success => ("success", "Responses of class 2xx."),
+            Self::Redirection => ("redirection", "Responses of class 3xx."),
+            Self::ClientError => ("client_error", "Responses of class 4xx."),
+            Self::ServerError => ("server_error", "Responses of class 5xx."),
+            Self::Bytes => ("bytes", "Bytes sent, including headers."),
+            Self::TimedOut => ("timed_out", "Connections closed by a timeout."),
+            Self::TooSlow => ("too_slow", "Connections reset because the client read too slowly."),
+            Self::Refused => ("refused", "Requests answered with 503 because the memory limit was reached."),
         }
     }
 

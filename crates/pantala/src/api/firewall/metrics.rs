@@ -11,11 +11,11 @@ const SHAPES_MAX: usize = 1000;
 
 pub(in crate::api) fn firewall_metrics(page: &mut Page, all: &FirewallSnapshot) {
     let status = &all.status;
-    page.head("pantala_firewall_states", "gauge", "States that the firewall keeps.");
+    page.head("pantala_firewall_states", "gauge", "States of the firewall.");
     page.value("pantala_firewall_states", &[], status.states);
     page.head("pantala_firewall_tracks", "gauge", "Groups of states that a limit counts, on all CPUs.");
     page.value("pantala_firewall_tracks", &[], status.tracks);
-    page.head("pantala_firewall_rules", "gauge", "Rules of the firewall, the default one among them.");
+    page.head("pantala_firewall_rules", "gauge", "Rules of the firewall, including the default rule.");
     page.value("pantala_firewall_rules", &[], status.rules);
     rules(page, &all.rules);
     nat(page, &all.nat);
@@ -26,12 +26,12 @@ pub(in crate::api) fn firewall_metrics(page: &mut Page, all: &FirewallSnapshot) 
 fn rules(page: &mut Page, rules: &[FirewallRule]) {
     let numbers = by_number(rules);
     let packets = "pantala_firewall_rule_packets_total";
-    page.head(packets, "counter", "Packets that rules with this number matched.");
+    page.head(packets, "counter", "Packets matched by rules with this number.");
     for (number, count, _) in &numbers {
         page.value(packets, &[("rule", number)], *count);
     }
     let bytes = "pantala_firewall_rule_bytes_total";
-    page.head(bytes, "counter", "Bytes of the packets that rules with this number matched.");
+    page.head(bytes, "counter", "Bytes matched by rules with this number.");
     for (number, _, count) in &numbers {
         page.value(bytes, &[("rule", number)], *count);
     }
@@ -52,15 +52,12 @@ fn nat(page: &mut Page, instances: &[FirewallNat]) {
         (
             "pantala_firewall_nat_ports_limit",
             "gauge",
-            "Ports that its flows may have, for each protocol.",
+            "Ports available to a NAT instance, for each protocol.",
             |nat| nat.ports,
         ),
-        (
-            "pantala_firewall_nat_bindings_total",
-            "counter",
-            "Flows that an instance of NAT has begun to translate.",
-            |nat| nat.begun,
-        ),
+        ("pantala_firewall_nat_bindings_total", "counter", "Flows created by an instance of NAT.", |nat| {
+            nat.begun
+        }),
     ];
     for (name, kind, help, read) in EACH {
         page.head(name, kind, help);
@@ -76,7 +73,7 @@ fn nat(page: &mut Page, instances: &[FirewallNat]) {
         }
     }
     let refused = "pantala_firewall_nat_refused_total";
-    page.head(refused, "counter", "Packets refused by an instance of NAT, by what it had no more of.");
+    page.head(refused, "counter", "Packets refused by an instance of NAT, by the exhausted resource.");
     for nat in instances {
         for (reason, count) in [("address", nat.no_address), ("port", nat.no_port), ("room", nat.no_room)] {
             page.value(refused, &[("nat", &nat.number), ("no", &reason)], count);
@@ -99,7 +96,7 @@ fn nat64(page: &mut Page, instances: &[FirewallNat64]) {
         (
             "pantala_firewall_nat64_bindings_total",
             "counter",
-            "Flows that an instance of NAT64 has begun to translate.",
+            "Flows created by an instance of NAT64.",
             |nat| nat.begun,
         ),
     ];
@@ -110,7 +107,7 @@ fn nat64(page: &mut Page, instances: &[FirewallNat64]) {
         }
     }
     let refused = "pantala_firewall_nat64_refused_total";
-    page.head(refused, "counter", "Packets refused by an instance of NAT64, by what it had no more of.");
+    page.head(refused, "counter", "Packets refused by an instance of NAT64, by the exhausted resource.");
     for nat in instances {
         for (reason, count) in [("port", nat.no_port), ("room", nat.no_room)] {
             page.value(refused, &[("nat64", &nat.name), ("no", &reason)], count);
@@ -128,20 +125,24 @@ fn with_series(shapes: &FirewallShapes) -> Vec<(&'static str, u16, &FirewallShap
 fn pipes_and_queues(page: &mut Page, all: &[(&'static str, u16, &FirewallShape)]) {
     type PerShape = (&'static str, &'static str, &'static str, fn(&FirewallShape) -> u64);
     const EACH: [PerShape; 6] = [
-        ("pantala_firewall_pipe_packets_total", "counter", "Packets let into a pipe or queue.", |own| {
+        ("pantala_firewall_pipe_packets_total", "counter", "Packets that entered a pipe or queue.", |own| {
             own.packets
         }),
-        ("pantala_firewall_pipe_bytes_total", "counter", "Bytes let into a pipe or queue.", |own| own.bytes),
-        ("pantala_firewall_pipe_drops_total", "counter", "Packets that a pipe or queue dropped.", |own| {
+        ("pantala_firewall_pipe_bytes_total", "counter", "Bytes that entered a pipe or queue.", |own| {
+            own.bytes
+        }),
+        ("pantala_firewall_pipe_drops_total", "counter", "Packets dropped by a pipe or queue.", |own| {
             own.drops
         }),
-        ("pantala_firewall_pipe_waiting_packets", "gauge", "Packets that wait in a pipe or queue.", |own| {
+        ("pantala_firewall_pipe_waiting_packets", "gauge", "Packets queued in a pipe or queue.", |own| {
             own.waiting_packets
         }),
-        ("pantala_firewall_pipe_waiting_bytes", "gauge", "Bytes that wait in a pipe or queue.", |own| {
+        ("pantala_firewall_pipe_waiting_bytes", "gauge", "Bytes queued in a pipe or queue.", |own| {
             own.waiting_bytes
         }),
-        ("pantala_firewall_pipe_flows", "gauge", "Flows of a pipe or queue, each CPU's.", |own| own.flows),
+        ("pantala_firewall_pipe_flows", "gauge", "Flows of a pipe or queue, summed over CPUs.", |own| {
+            own.flows
+        }),
     ];
     for (name, kind, help, read) in EACH {
         page.head(name, kind, help);
