@@ -190,6 +190,10 @@ fn in_a_process(name: &str) -> Result<Completion, Failed> {
     let output = command.env(ALONE, name).stdin(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        // A harness has no better place for it.
+        let _ = write!(std::io::stderr(), "{errors}");
+    }
     match said.lines().find_map(|line| line.strip_prefix(LACKS)) {
         _ if !output.status.success() => Err(Failed::from(format!("{}\n{said}{errors}", output.status))),
         Some(why) => Ok(Completion::ignored_with(why.to_owned())),

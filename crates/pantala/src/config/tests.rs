@@ -143,7 +143,7 @@ fn a_vxlan_begins_at_an_address_and_has_learnt_and_static_addresses() {
         ("maxaddr = 0", "maxaddr 0 is too small", "1 to 65536"),
         ("fdb = [\"02:00:00:00:00:07\"]", "behind which remote end or port", "MAC REMOTE"),
         ("fdb = [\"03:00:00:00:00:07 198.51.100.1\"]", "is a group", "MAC REMOTE"),
-        ("fdb = [\"02:00:00:00:00:07 2001:db8::7\"]", "another address family", "all IPv4"),
+        ("fdb = [\"02:00:00:00:00:07 2001:db8::7\"]", "another address family", "or all IPv6"),
         (
             "[[interface]]\ndevice = \"vxlan:42,192.0.2.1\"",
             "network identifier 42 is taken",
