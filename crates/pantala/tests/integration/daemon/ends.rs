@@ -63,7 +63,7 @@ fn an_interface_that_came_back_is_not_deferred_and_the_log_says_so() {
     lab.delete_link("pt0");
     daemon.says("is gone");
     lab.lay_veth(1);
-    daemon.says("the interrupts of pt0 are not deferred");
+    daemon.says("interrupts of pt0 are not deferred");
     daemon.says("is back");
     assert!(lab.host_reaches(OURS[0]));
     assert!(daemon.end(Signal::TERM));
