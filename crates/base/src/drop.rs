@@ -92,6 +92,7 @@ crate::count::named! {
     IgmpMalformed = Igmp, "igmp_malformed", "malformed IGMP message, or not from this link (RFC 3376)";
     TunnelUnknown = Tunnel, "tunnel_unknown", "encapsulated packet between addresses that no tunnel has";
     TunnelMalformed = Tunnel, "tunnel_malformed", "encapsulated packet too short, or not of the protocol in its outer header";
+    TunnelBadChecksum = Tunnel, "tunnel_bad_checksum", "GRE packet whose checksum is wrong";
     TunnelCongested = Tunnel, "tunnel_congested", "congestion mark on the outer header of a packet without ECN (RFC 6040)";
     TunnelNested = Tunnel, "tunnel_nested", "too many tunnel headers on one packet";
     TunnelLoop = Tunnel, "tunnel_loop", "route to the other end of the tunnel leads through the tunnel, or to this host";

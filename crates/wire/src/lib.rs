@@ -14,6 +14,7 @@
 //! The modules stand in the order in which a packet meets them; below the line stand those it does not meet.
 
 pub mod ether;
+pub mod gre;
 pub mod arp;
 pub mod ip4;
 pub mod ip6;

@@ -8,14 +8,15 @@
 //! tag do not use.
 //!
 //! # Spec
-//! RFC 2003; RFC 2473; RFC 4213 §3; RFC 4459; RFC 6040.
+//! RFC 2003; RFC 2473; RFC 2784; RFC 2890; RFC 4213 §3; RFC 4459; RFC 6040.
 
 mod ecn;
 mod errors;
 
 use pkt::{Flags, Gso, Pkt};
+use wire::checksum::Sum;
 use wire::ether::{EtherType, HEADER_LEN};
-use wire::{Protocol, ip4, ip6};
+use wire::{Protocol, gre, ip4, ip6};
 
 pub(crate) use self::errors::{is_of_tunnel, report};
 use crate::base::count::{Count, IfCount};
@@ -42,8 +43,9 @@ pub(super) const HOPS: u8 = 64;
 /// Reads  both headers, `pkt.l4`, `pkt.proto`, `cpu.tables`.
 /// Writes the inner header's congestion bits; all that is known of the packet.
 /// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::HandOff`].
-/// Drops  [`DropReason::TunnelUnknown`], [`DropReason::TunnelMalformed`], [`DropReason::TunnelCongested`],
-///        [`DropReason::TunnelNested`], [`DropReason::InterfaceDown`], [`DropReason::Monitor`].
+/// Drops  [`DropReason::TunnelUnknown`], [`DropReason::TunnelMalformed`], [`DropReason::TunnelBadChecksum`],
+///        [`DropReason::TunnelNotIp`], [`DropReason::TunnelCongested`], [`DropReason::TunnelNested`],
+///        [`DropReason::InterfaceDown`], [`DropReason::Monitor`].
 ///
 /// # Spec
 /// RFC 2003 §3.1; RFC 2473 §3.3; RFC 4213 §3.6; RFC 6040 §4.2.
@@ -60,16 +62,17 @@ pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
 
 /// Whether tunnels use this protocol.
 const fn is_tunnelled(protocol: Protocol) -> bool {
-    matches!(protocol, Protocol::IPIP | Protocol::IPV6)
+    matches!(protocol, Protocol::IPIP | Protocol::IPV6 | Protocol::GRE)
 }
 
 /// Takes the outer headers off; returns where the inner packet begins again.
 fn decapsulate(cpu: &mut Cpu, pkt: &mut Pkt) -> Result<Next, DropReason> {
     let (remote, local) = l4::ends(pkt);
-    let ends = Tunnel { local, remote, encap: Encap::Ip };
+    let Payload { encap, kind, at } = payload(pkt)?;
     //= https://www.rfc-editor.org/rfc/rfc4213#section-3.6
+    let ends = Tunnel { local, remote, encap };
     let Some(ifindex) = cpu.tables.logical.tunnels.find(&ends) else { return Err(DropReason::TunnelUnknown) };
-    let (place, at) = (inner(pkt)?, usize::from(pkt.l4));
+    let place = inner(pkt, kind, at)?;
     let depth = nesting(pkt, Flags::NONE) + 1;
     if depth > NESTING_MAX {
         return Err(DropReason::TunnelNested);
@@ -93,13 +96,47 @@ fn decapsulate(cpu: &mut Cpu, pkt: &mut Pkt) -> Result<Next, DropReason> {
     Ok(place)
 }
 
-/// Where the inner packet goes on, if it can be one. Its own lengths are looked at there.
-fn inner(pkt: &Pkt) -> Result<Next, DropReason> {
+/// What stands behind the outer network header.
+struct Payload {
+    encap: Encap,
+    /// The type of the inner packet.
+    kind: EtherType,
+    /// Where that begins.
+    at: usize,
+}
+
+/// Reads what the outer header says of the inner packet, and a GRE header. Sequence numbers are not looked at.
+//= https://www.rfc-editor.org/rfc/rfc2784#section-2.5
+fn payload(pkt: &Pkt) -> Result<Payload, DropReason> {
     let at = usize::from(pkt.l4);
+    let kind = match Protocol(pkt.proto) {
+        Protocol::IPIP => EtherType::IPV4,
+        Protocol::IPV6 => EtherType::IPV6,
+        _ => return gre_payload(pkt, at),
+    };
+    Ok(Payload { encap: Encap::Ip, kind, at })
+}
+
+fn gre_payload(pkt: &Pkt, at: usize) -> Result<Payload, DropReason> {
+    let bytes = pkt.head().get(at..).unwrap_or_default();
+    let header = gre::Header::parse(bytes).map_err(|_| DropReason::TunnelMalformed)?;
+    if header.has_checksum && !l4::sum(Sum::default(), pkt, at..pkt.len()).is_intact() {
+        return Err(DropReason::TunnelBadChecksum);
+    }
+    match header.protocol {
+        kind @ (EtherType::IPV4 | EtherType::IPV6) => {
+            Ok(Payload { encap: Encap::Gre { key: header.key }, kind, at: at + header.len() })
+        }
+        _ => Err(DropReason::TunnelNotIp),
+    }
+}
+
+/// Where the inner packet goes on, if it can be one. Its own lengths are looked at there.
+fn inner(pkt: &Pkt, kind: EtherType, at: usize) -> Result<Next, DropReason> {
     let version = pkt.head().get(at).map(|first| first >> 4);
-    let (place, header) = match (Protocol(pkt.proto), version) {
-        (Protocol::IPIP, Some(4)) => (Next::Ip4, ip4::HEADER_LEN),
-        (Protocol::IPV6, Some(6)) => (Next::Ip6, ip6::HEADER_LEN),
+    let (place, header) = match (kind, version) {
+        (EtherType::IPV4, Some(4)) => (Next::Ip4, ip4::HEADER_LEN),
+        (EtherType::IPV6, Some(6)) => (Next::Ip6, ip6::HEADER_LEN),
         _ => return Err(DropReason::TunnelMalformed),
     };
     let is_here = pkt.head_len() >= at + header && pkt.gso == Gso::None;
@@ -173,13 +210,12 @@ pub(crate) fn output(cpu: &mut Cpu, mut pkt: Pkt) {
     };
     let [.., type_hi, type_lo] = *pkt.window(0).first_chunk::<HEADER_LEN>().unwrap_or(&[0; HEADER_LEN]);
     pkt.trim_front(HEADER_LEN);
-    let protocol = match EtherType(u16::from_be_bytes([type_hi, type_lo])) {
-        EtherType::IPV4 => Protocol::IPIP,
-        EtherType::IPV6 => Protocol::IPV6,
-        _ => return cpu.drop_pkt(pkt, DropReason::TunnelNotIp),
-    };
+    let kind = EtherType(u16::from_be_bytes([type_hi, type_lo]));
+    if !matches!(kind, EtherType::IPV4 | EtherType::IPV6) {
+        return cpu.drop_pkt(pkt, DropReason::TunnelNotIp);
+    }
     match fit(cpu, &pkt, &tunnel, ifindex) {
-        Ok(dont_fragment) => encapsulate(cpu, pkt, &tunnel, protocol, dont_fragment),
+        Ok(dont_fragment) => encapsulate(cpu, pkt, &tunnel, kind, dont_fragment),
         Err(next) => dispatch(cpu, pkt, next),
     }
 }
@@ -237,17 +273,33 @@ fn learnt(cpu: &Cpu, tunnel: &Tunnel, metrics: Metrics) -> Metrics {
     tunnel.protocols().iter().fold(metrics, |metrics, protocol| pmtu::of_flow(cpu, &flow(*protocol), metrics))
 }
 
-fn encapsulate(cpu: &mut Cpu, mut pkt: Pkt, tunnel: &Tunnel, protocol: Protocol, dont_fragment: bool) {
+/// Writes what stands between the outer network header and a packet; returns the protocol of the former.
+fn put_encap(pkt: &mut Pkt, encap: Encap, kind: EtherType) -> Option<Protocol> {
+    match (encap, kind) {
+        (Encap::Ip, EtherType::IPV4) => Some(Protocol::IPIP),
+        (Encap::Ip, _) => Some(Protocol::IPV6),
+        (Encap::Gre { key }, _) => {
+            let header = gre::Header::new(kind, key);
+            header.emit(pkt.prepend(header.len()).ok()?).ok()?;
+            Some(Protocol::GRE)
+        }
+    }
+}
+
+fn encapsulate(cpu: &mut Cpu, mut pkt: Pkt, tunnel: &Tunnel, kind: EtherType, dont_fragment: bool) {
     let (class, len) = (l4::tx_params(&pkt).class, pkt.len() as u64);
     let (ifindex, depth) = (pkt.outif, nesting(&pkt, Flags::LOCAL) + 1);
     pkt.forget();
     let params = IpTxParams { hops: HOPS, class };
     let ends = FourTuple::new((tunnel.local, 0).into(), (tunnel.remote, 0).into(), 0);
+    let Some(protocol) = put_encap(&mut pkt, tunnel.encap, kind) else {
+        return cpu.drop_pkt(pkt, DropReason::NoBuffer);
+    };
     if ip_tx::put_ip(&mut pkt, protocol, &ends, params, dont_fragment).is_none() {
         return cpu.drop_pkt(pkt, DropReason::NoBuffer);
     }
     (pkt.vlan, pkt.proto, pkt.moved) = (depth, protocol.0, true);
-    pkt.l4 = u16::try_from(tunnel.header_len()).unwrap_or(u16::MAX);
+    pkt.l4 = u16::try_from(tunnel.network_len()).unwrap_or(u16::MAX);
     cpu.count(Count::TunnelOut);
     cpu.counters.add_if(ifindex, IfCount::TxPackets, 1);
     cpu.counters.add_if(ifindex, IfCount::TxBytes, len);

@@ -5,11 +5,12 @@
 //! name the interface.
 //!
 //! # Spec
-//! RFC 2003 §3; RFC 2473 §3, §6; RFC 4213 §3.
+//! RFC 2003 §3; RFC 2473 §3, §6; RFC 4213 §3; RFC 2784 §2; RFC 2890 §2.
 
 use core::net::IpAddr;
 
-use wire::{Protocol, ip4, ip6};
+use wire::ether::EtherType;
+use wire::{Protocol, gre, ip4, ip6};
 
 use crate::link::driver::Caps;
 use crate::link::logical::Kind;
@@ -36,6 +37,11 @@ pub struct Tunnel {
 pub enum Encap {
     /// None: IPv4 and IPv6 packets themselves (gif).
     Ip,
+    /// GRE.
+    Gre {
+        /// Tells tunnels between the same addresses apart.
+        key: Option<u32>,
+    },
 }
 
 impl Tunnel {
@@ -44,12 +50,23 @@ impl Tunnel {
     pub const fn protocols(&self) -> &'static [Protocol] {
         match self.encap {
             Encap::Ip => &[Protocol::IPIP, Protocol::IPV6],
+            Encap::Gre { .. } => &[Protocol::GRE],
         }
     }
 
     /// Returns the bytes that it puts in front of a packet.
     #[must_use]
     pub const fn header_len(&self) -> usize {
+        let behind = match self.encap {
+            Encap::Ip => 0,
+            Encap::Gre { key } => gre::Header::new(EtherType::IPV4, key).len(),
+        };
+        self.network_len() + behind
+    }
+
+    /// Returns the length of its outer network header.
+    #[must_use]
+    pub const fn network_len(&self) -> usize {
         match self.local {
             IpAddr::V4(_) => ip4::HEADER_LEN,
             IpAddr::V6(_) => ip6::HEADER_LEN,

@@ -8,6 +8,7 @@
 //!         | "mem:" name
 //!         | ("vlan:" | "qinq:") interface "," vid
 //!         | "gif:" address "," address
+//!         | "gre:" address "," address [ ",key=" number ]
 //!         | "bridge:" interface *("," interface)
 //!         | "vxlan:" vni "," address ["," address] [",port=" number]
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
@@ -40,9 +41,10 @@ use diagnostic::did_you_mean;
 const IFNAME_MAX: usize = 15;
 /// Longest name of a wire.
 const WIRE_NAME_MAX: usize = 64;
-const DRIVERS: &[&str] = &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "vxlan", "bridge"];
+const DRIVERS: &[&str] =
+    &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "gre", "vxlan", "bridge"];
 const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N], memif:SOCKET[,id=N][,role=ROLE], \
-                       pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE, \
+                       pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE, gre:LOCAL,REMOTE[,key=N], \
                        vxlan:VNI,LOCAL[,REMOTE][,port=N] or bridge:INTERFACE[,INTERFACE…]";
 
 /// Where an interface's packets come from and go to.
@@ -102,7 +104,8 @@ pub enum XdpMode {
 }
 
 impl Device {
-    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`, `gif`, `vxlan`, `bridge`.
+    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`, `gif`, `gre`, `vxlan`,
+    /// `bridge`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         match self {
@@ -112,7 +115,7 @@ impl Device {
             Self::Memif(_) => "memif",
             Self::Mem { .. } => "mem",
             Self::Vlan(vlan) => vlan.kind.word(),
-            Self::Tunnel(_) => "gif",
+            Self::Tunnel(tunnel) => tunnel.word(),
             Self::Vxlan(_) => "vxlan",
             Self::Bridge(_) => "bridge",
         }
@@ -128,7 +131,7 @@ impl Device {
             Self::Memif(_) => "memif",
             Self::Mem { .. } => "mem",
             Self::Vlan(vlan) => vlan.kind.word(),
-            Self::Tunnel(_) => "gif",
+            Self::Tunnel(tunnel) => tunnel.word(),
             Self::Vxlan(_) => "vxlan",
             Self::Bridge(_) => "bridge",
         }
@@ -178,6 +181,7 @@ impl Device {
             "vlan" => Vlan::parse(TagKind::Customer, rest).map(Self::Vlan),
             "qinq" => Vlan::parse(TagKind::Service, rest).map(Self::Vlan),
             "gif" => Tunnel::parse(rest).map(Self::Tunnel),
+            "gre" => Tunnel::parse_gre(rest).map(Self::Tunnel),
             "vxlan" => Vxlan::parse(rest).map(Self::Vxlan),
             "bridge" => Bridge::parse(rest).map(Self::Bridge),
             other => Err(Wrong::new(format!("unknown driver `{other}`"), did_you_mean(other, DRIVERS))),
@@ -322,6 +326,8 @@ mod tests {
             "qinq:lan,4094",
             "gif:192.0.2.1,198.51.100.1",
             "gif:2001:db8::1,2001:db8:1::1",
+            "gre:192.0.2.1,198.51.100.1",
+            "gre:2001:db8::1,2001:db8:1::1,key=4294967295",
             "vxlan:42,192.0.2.1",
             "vxlan:16777215,2001:db8::1,ff05::42",
             "vxlan:0,192.0.2.1,198.51.100.1,port=8472",
@@ -368,6 +374,9 @@ mod tests {
             ("qinq:lan,4095", "`4095` is no VLAN identifier", "1 to 4094"),
             ("qinq:lan,ten", "`ten` is no VLAN identifier", "1 to 4094"),
             ("gif:192.0.2.1", "names no other end", "gif:LOCAL,REMOTE"),
+            ("gre:192.0.2.1", "names no other end", "gre:LOCAL,REMOTE[,key=N]"),
+            ("gre:192.0.2.1,192.0.2.2,key=x", "`x` is no key", "key=N"),
+            ("gre:192.0.2.1,192.0.2.2,kay=1", "`192.0.2.2,kay=1` is no address", "key=N"),
             ("gif:192.0.2.1,far", "`far` is no address", "gif:LOCAL,REMOTE"),
             ("gif:192.0.2.1,2001:db8::1", "two address families", "gif:2001:db8::1"),
             ("gif:192.0.2.1,192.0.2.1", "both ends of the tunnel", "gif:LOCAL,REMOTE"),

@@ -136,9 +136,11 @@ fn vlan_line(device: &DeviceInfo) -> String {
 /// As in BSD: the outer addresses.
 fn tunnel_line(device: &str) -> String {
     let ends = device.split_once(':').map_or(device, |(_, ends)| ends);
-    let (local, remote) = ends.split_once(',').unwrap_or((ends, ""));
+    let (local, rest) = ends.split_once(',').unwrap_or((ends, ""));
+    let (remote, key) = rest.split_once(",key=").map_or((rest, None), |(remote, key)| (remote, Some(key)));
     let family = if local.contains(':') { "inet6" } else { "inet" };
-    format!("\ttunnel {family} {local} --> {remote}\n")
+    let key = key.map_or_else(String::new, |key| format!("\tgrekey: {key}\n"));
+    format!("\ttunnel {family} {local} --> {remote}\n{key}")
 }
 
 /// As in BSD: limits and ports of a bridge, with the flags of each.
@@ -323,6 +325,8 @@ mod tests {
         assert_eq!(v4, "\ttunnel inet 192.0.2.1 --> 198.51.100.1\n");
         let v6 = tunnel_line("gif:2001:db8::1,2001:db8:1::1");
         assert_eq!(v6, "\ttunnel inet6 2001:db8::1 --> 2001:db8:1::1\n");
+        let gre = tunnel_line("gre:192.0.2.1,198.51.100.1,key=7");
+        assert_eq!(gre, "\ttunnel inet 192.0.2.1 --> 198.51.100.1\n\tgrekey: 7\n");
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod reload;
 mod rings;
 mod routes;
 mod translation;
+mod tunnels;
 mod vxlan;
 mod web;
 mod bad_configuration;
@@ -85,6 +86,7 @@ harness::main![
     rings,
     routes,
     translation,
+    tunnels,
     vxlan,
     web,
     bad_configuration,

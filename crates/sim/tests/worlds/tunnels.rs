@@ -23,15 +23,24 @@ struct Sites {
     hosts: [StationId; 2],
 }
 
-fn tunnel(outer: Family, here: u8, there: u8) -> Tunnel {
-    Tunnel { local: outer.addr(2, here), remote: outer.addr(2, there), encap: Encap::Ip }
+fn tunnel((outer, encap): Outer, here: u8, there: u8) -> Tunnel {
+    Tunnel { local: outer.addr(2, here), remote: outer.addr(2, there), encap }
+}
+
+/// The family of the outer header, and what stands behind it.
+type Outer = (Family, Encap);
+
+/// Each family and encapsulation.
+fn outers() -> impl Iterator<Item = Outer> {
+    let encaps = [Encap::Ip, Encap::Gre { key: None }, Encap::Gre { key: Some(7) }];
+    encaps.into_iter().flat_map(|encap| Family::BOTH.map(|outer| (outer, encap)))
 }
 
 fn sites(
     name: &str,
     seed: u64,
     shape: Shape,
-    outer: Family,
+    outer: Outer,
     flows: Option<usize>,
     middle: cable::Spec,
 ) -> Sites {
@@ -61,7 +70,7 @@ fn sites(
 #[test]
 fn two_sites_reach_each_other_through_a_tunnel_whatever_the_card_hashes() {
     for shape in Shape::several() {
-        for outer in Family::BOTH {
+        for outer in outers() {
             for seed in seeds(1) {
                 let mut sites = sites("tunnel", seed, shape, outer, None, cable::Spec::default());
                 sites.world.stalls = 100_000;
@@ -96,7 +105,8 @@ fn two_sites_reach_each_other_through_a_tunnel_whatever_the_card_hashes() {
 #[test]
 fn the_path_mtu_of_a_tunnel_is_told_and_what_may_be_cut_arrives() {
     for shape in Shape::doubling() {
-        for (outer, header) in [(Family::V4, 20), (Family::V6, 40)] {
+        for outer in outers() {
+            let header = u32::try_from(tunnel(outer, 1, 2).header_len()).unwrap();
             let middle = cable::Spec { mtu: 1400, ..cable::Spec::default() };
             let mut sites = sites("tunnel_mtu", 1, shape, outer, None, middle);
             let [a, _] = sites.hosts;
@@ -118,7 +128,7 @@ fn the_path_mtu_of_a_tunnel_is_told_and_what_may_be_cut_arrives() {
 
 #[test]
 fn flows_in_a_tunnel_share_the_queue_of_the_outer_link_fairly() {
-    for outer in Family::BOTH {
+    for outer in outers() {
         for family in Family::BOTH {
             let slow = cable::Spec { rate_bps: Some(10_000_000), ..cable::Spec::default() };
             let mut sites = sites("tunnel_fair", 1, Shape::SIMPLE, outer, None, slow);
@@ -152,7 +162,9 @@ fn rules_states_and_nat_know_a_tunnel_with_a_flow_cache_and_without() {
     const ROUNDS: u16 = 20;
     for shape in Shape::several() {
         for flows in [None, Some(64)] {
-            let mut sites = sites("tunnel_rules", 3, shape, Family::V4, flows, cable::Spec::default());
+            let gre = (Family::V4, Encap::Gre { key: Some(7) });
+            let outer = if flows.is_none() { (Family::V4, Encap::Ip) } else { gre };
+            let mut sites = sites("tunnel_rules", 3, shape, outer, flows, cable::Spec::default());
             let mut firewall = HostFirewall::new(RULES, shape.cpus, 64);
             assert!(sites.world.of(sites.routers[0]).set_firewall(&mut firewall));
             sites.world.run_for(SECOND);

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use pkt::Pkt;
-use wire::{ip4, ip6};
+use wire::{Protocol, gre, ip4, ip6};
 
 use super::is_tunnelled;
 use crate::base::count::Count;
@@ -17,9 +17,22 @@ const QUOTE_AT: usize = 8;
 
 /// Whether the packet that an error quotes was sent by a tunnel.
 pub(crate) fn is_of_tunnel(cpu: &Cpu, quoted: &Quoted) -> bool {
-    let ends = Tunnel { local: quoted.local, remote: quoted.remote, encap: Encap::Ip };
-    is_tunnelled(quoted.protocol) && cpu.tables.logical.tunnels.find(&ends).is_some()
-        || vxlan_io::has_sent(cpu, quoted)
+    let is_sent_by = |encap| {
+        let ends = Tunnel { local: quoted.local, remote: quoted.remote, encap };
+        cpu.tables.logical.tunnels.find(&ends).is_some()
+    };
+    encap_of(quoted).is_some_and(is_sent_by) || vxlan_io::has_sent(cpu, quoted)
+}
+
+/// The encapsulation of a quoted packet, if tunnels have it.
+fn encap_of(quoted: &Quoted) -> Option<Encap> {
+    match quoted.protocol {
+        Protocol::GRE => {
+            let header = gre::Header::parse(&quoted.upper).ok()?;
+            Some(Encap::Gre { key: header.key })
+        }
+        other => is_tunnelled(other).then_some(Encap::Ip),
+    }
 }
 
 /// Handles an error of `from` about a tunnel's packet, with the path MTU that it reports, if it does.
@@ -49,14 +62,20 @@ fn quotes_inner(pkt: &mut Pkt) -> bool {
         true => pkt.head().get(outer).map_or(0, |first| usize::from(first & 0xf) * 4),
         false => ip6::HEADER_LEN,
     };
-    let protocol = pkt.head().get(outer + if l4::is_ip4(pkt) { 9 } else { 6 }).copied();
-    if !protocol.is_some_and(|protocol| is_tunnelled(wire::Protocol(protocol))) {
-        return false;
-    }
-    let before = pkt.len();
-    pkt.trim_front(outer + header);
+    let protocol = pkt.head().get(outer + if l4::is_ip4(pkt) { 9 } else { 6 }).copied().map(Protocol);
+    let behind = match protocol {
+        Some(Protocol::GRE) => {
+            let bytes = pkt.head().get(outer + header..).unwrap_or_default();
+            gre::Header::parse(bytes).map(|header| header.len()).ok()
+        }
+        Some(other) if is_tunnelled(other) => Some(0),
+        _ => None,
+    };
+    let Some(behind) = behind else { return false };
+    let (before, at) = (pkt.len(), outer + header + behind);
+    pkt.trim_front(at);
     let least = if l4::is_ip4(pkt) { ip4::HEADER_LEN } else { ip6::HEADER_LEN };
-    let is_there = before > outer + header && pkt.head_len() >= least + QUOTE_AT;
+    let is_there = before > at && pkt.head_len() >= least + QUOTE_AT;
     pkt.forget();
     is_there && matches!(pkt.window(0)[0] >> 4, 4 | 6)
 }

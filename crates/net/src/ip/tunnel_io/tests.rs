@@ -1,3 +1,5 @@
+mod gre;
+
 use core::net::IpAddr;
 
 use pkt::WINDOW;
@@ -15,38 +17,74 @@ const OUTSIDE: IfIndex = 2;
 /// Host at the other end of the tunnels.
 const FAR: u8 = 9;
 
-/// Index of the tunnel over a family.
-const fn over(outer: Family) -> IfIndex {
-    match outer {
-        Family::V4 => 3,
-        Family::V6 => 4,
+/// What a tunnel's packets travel in: the family of the outer header, and what stands behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Outer(Family, Encap);
+
+const ENCAPS: [Encap; 3] = [Encap::Ip, Encap::Gre { key: None }, Encap::Gre { key: Some(KEY) }];
+const KEY: u32 = 0x0102_0304;
+/// All tunnels, in the order of their interfaces.
+const ALL: [Outer; 6] = [
+    Outer(Family::V4, ENCAPS[0]),
+    Outer(Family::V6, ENCAPS[0]),
+    Outer(Family::V4, ENCAPS[1]),
+    Outer(Family::V6, ENCAPS[1]),
+    Outer(Family::V4, ENCAPS[2]),
+    Outer(Family::V6, ENCAPS[2]),
+];
+
+impl core::ops::Deref for Outer {
+    type Target = Family;
+
+    fn deref(&self) -> &Family {
+        &self.0
     }
 }
 
-fn ends(outer: Family) -> Tunnel {
-    Tunnel { local: outer.addr(OUTSIDE, 1), remote: outer.addr(OUTSIDE, FAR), encap: Encap::Ip }
+/// Index of a tunnel.
+fn over(outer: Outer) -> IfIndex {
+    3 + IfIndex::try_from(ALL.iter().position(|one| *one == outer).unwrap()).unwrap()
 }
 
-fn tunnel(outer: Family) -> Ifnet {
+fn ends(outer: Outer) -> Tunnel {
+    Tunnel { local: outer.addr(OUTSIDE, 1), remote: outer.addr(OUTSIDE, FAR), encap: outer.1 }
+}
+
+fn tunnel(outer: Outer) -> Ifnet {
     Ifnet { kind: Kind::Tunnel(ends(outer)), ..ifnet(over(outer)) }
 }
 
-/// Two devices, and a tunnel over each family by the second one. Both tunnels carry both families.
+/// The header behind the outer network header, of a packet of this version.
+fn behind(outer: Outer, version: u8) -> Vec<u8> {
+    let ethertype = if version == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+    match outer.1 {
+        Encap::Ip => Vec::new(),
+        Encap::Gre { key: None } => [[0, 0], ethertype].concat(),
+        Encap::Gre { key: Some(key) } => [&[0x20, 0], &ethertype[..], &key.to_be_bytes()].concat(),
+    }
+}
+
+/// Two devices, and tunnels of each kind over each family by the second one. All tunnels carry both families.
 fn bench(cpus: u16, change: impl FnOnce(&mut Config)) -> Bench {
     Bench::with(2, cpus, |config| {
-        config.ifs.extend(FAMILIES.map(tunnel));
+        config.ifs.extend(ALL.map(tunnel));
         change(config);
     })
 }
 
-fn pairs() -> impl Iterator<Item = (Family, Family)> {
-    FAMILIES.into_iter().flat_map(|outer| FAMILIES.map(|inner| (outer, inner)))
+fn pairs() -> impl Iterator<Item = (Outer, Family)> {
+    ALL.into_iter().flat_map(|outer| FAMILIES.map(|inner| (outer, inner)))
 }
 
 /// An outer packet, byte by byte.
-fn outer(family: Family, (src, dst): (u8, u8), tos: u8, df: bool, inner: &[u8]) -> Vec<u8> {
-    let protocol = if inner[0] >> 4 == 4 { 4 } else { 41 };
-    match family {
+fn outer(over_: Outer, (src, dst): (u8, u8), tos: u8, df: bool, inner: &[u8]) -> Vec<u8> {
+    let protocol = match over_.1 {
+        Encap::Gre { .. } => 47,
+        Encap::Ip if inner[0] >> 4 == 4 => 4,
+        Encap::Ip => 41,
+    };
+    let inner = &[&behind(over_, inner[0] >> 4), inner].concat();
+    match *over_ {
         Family::V4 => {
             let [len_hi, len_lo] = u16::try_from(20 + inner.len()).unwrap().to_be_bytes();
             let flags = if df { 0x40 } else { 0 };
@@ -67,7 +105,7 @@ fn outer(family: Family, (src, dst): (u8, u8), tos: u8, df: bool, inner: &[u8]) 
 }
 
 /// A packet from the link of interface 1 to a host behind the tunnel over `over`.
-fn inward(inner: Family, over_: Family, len: usize) -> Vec<u8> {
+fn inward(inner: Family, over_: Outer, len: usize) -> Vec<u8> {
     build::udp(inner.addr(1, 9), inner.addr(over(over_), 7), (5, 7), &vec![0x5a; len])
 }
 
@@ -88,9 +126,8 @@ fn packets(bench: &mut Bench, ifindex: IfIndex) -> Vec<Vec<u8>> {
     bench.sent(ifindex).into_iter().filter(is_ip).map(|frame| frame[14..].to_vec()).collect()
 }
 
-fn from_outside(outer: Family, packet: &[u8]) -> Vec<u8> {
-    let ethertype = if outer == Family::V4 { 0x0800 } else { 0x86dd };
-    build::ether(mac(OUTSIDE), peer_mac(outer.addr(OUTSIDE, FAR)), ethertype, packet)
+fn from_outside(outer: Outer, packet: &[u8]) -> Vec<u8> {
+    build::ether(mac(OUTSIDE), peer_mac(outer.addr(OUTSIDE, FAR)), ethertype(*outer), packet)
 }
 
 fn counted(bench: &Bench, ifindex: IfIndex, what: IfCount) -> u64 {
@@ -106,7 +143,7 @@ fn packets_get_their_outer_header_and_lose_it_byte_by_byte() {
         for count in [1, 1, 40] {
             (0..count).for_each(|_| bench.inject(1, build::frame_from(1, family.addr(1, 9), &packet)));
             bench.run();
-            let df = family == Family::V4 || over_ == Family::V4;
+            let df = family == Family::V4 || *over_ == Family::V4;
             let expected = outer(over_, (1, FAR), 0, df, &forwarded(packet.clone()));
             assert_eq!(packets(&mut bench, OUTSIDE), vec![expected; count], "{over_:?}, {family:?}");
         }
@@ -150,7 +187,7 @@ fn only_the_other_end_of_the_tunnel_gets_packets_in() {
         let mut bench = bench(1, |_| ());
         let inner = build::udp(family.addr(over(over_), 7), family.addr(1, 9), (7, 5), &[0x33; 20]);
         let packet = outer(over_, (8, 1), 0, true, &inner);
-        bench.inject(OUTSIDE, build::ether(mac(2), peer_mac(over_.addr(2, 8)), ethertype(over_), &packet));
+        bench.inject(OUTSIDE, build::ether(mac(2), peer_mac(over_.addr(2, 8)), ethertype(*over_), &packet));
         bench.run();
         assert_eq!(bench.drops(), [(DropReason::TunnelUnknown, 1)], "{over_:?}, {family:?}");
     }
@@ -201,9 +238,16 @@ fn what_is_inside_is_looked_at_again() {
             let mut packet = outer(over_, (FAR, 1), 0, true, &inner);
             if inner[0] == 0x55 {
                 let (at, protocol) =
-                    (if over_ == Family::V4 { 9 } else { 6 }, if family == Family::V4 { 4 } else { 41 });
-                packet[at] = protocol;
-                if over_ == Family::V4 {
+                    (if *over_ == Family::V4 { 9 } else { 6 }, if family == Family::V4 { 4 } else { 41 });
+                match over_.1 {
+                    Encap::Ip => packet[at] = protocol,
+                    Encap::Gre { .. } => {
+                        let header = behind(over_, if family == Family::V4 { 4 } else { 6 });
+                        let at = ends(over_).network_len();
+                        packet[at..at + header.len()].copy_from_slice(&header);
+                    }
+                }
+                if *over_ == Family::V4 {
                     build::fix_ip4_checksum(&mut packet[..20]);
                 }
             }
@@ -250,7 +294,7 @@ fn congestion_marks_pass_through_both_ends_as_rfc_6040_says() {
             let packet = marked(inward(family, over_, 30), inner_ecn);
             bench.inject(1, build::frame_from(1, family.addr(1, 9), &packet));
             bench.run();
-            let df = family == Family::V4 || over_ == Family::V4;
+            let df = family == Family::V4 || *over_ == Family::V4;
             let expected = outer(over_, (1, FAR), inner_ecn, df, &forwarded(packet));
             assert_eq!(packets(&mut bench, OUTSIDE), [expected]);
             // Out: the table.
@@ -313,7 +357,7 @@ fn the_mtu_of_the_outer_path_less_the_header_is_told_to_the_sender() {
 
 #[test]
 fn a_packet_that_may_be_cut_travels_in_pieces_of_the_outer_packet() {
-    for over_ in FAMILIES {
+    for over_ in ALL {
         // IPv4 may be cut if its sender allows it; IPv6 of 1280 bytes has to arrive whatever the path carries.
         for family in FAMILIES {
             let mut bench = bench(1, |config| {
@@ -331,7 +375,7 @@ fn a_packet_that_may_be_cut_travels_in_pieces_of_the_outer_packet() {
             assert_eq!(pieces.len(), 2, "{over_:?}, {family:?}: {:?}", bench.drops());
             assert!(pieces.iter().all(|piece| piece.len() <= 1290));
             // The other end puts them together again: so do we, if they come from there.
-            let header = if over_ == Family::V4 { 12..20 } else { 8..40 };
+            let header = if *over_ == Family::V4 { 12..20 } else { 8..40 };
             for piece in pieces {
                 let mut piece = piece;
                 let half = header.len() / 2;
@@ -345,7 +389,7 @@ fn a_packet_that_may_be_cut_travels_in_pieces_of_the_outer_packet() {
 }
 
 /// An error of the router 8 outside about an outer packet.
-fn error(over_: Family, about: &[u8], v4: icmp4::Message, v6: icmp6::Message) -> Vec<u8> {
+fn error(over_: Outer, about: &[u8], v4: icmp4::Message, v6: icmp6::Message) -> Vec<u8> {
     let (from, to) = (over_.addr(OUTSIDE, 8), over_.addr(OUTSIDE, 1));
     let quote = &about[..about.len().min(500)];
     let (protocol, header) = match (from, to) {
@@ -436,9 +480,12 @@ fn a_tunnel_that_leads_through_itself_or_home_is_a_loop() {
 
 #[test]
 fn two_tunnels_through_each_other_end_at_the_bound() {
-    for family in FAMILIES {
+    let both = |encap| [Outer(Family::V4, encap), Outer(Family::V6, encap)];
+    for (family, [v4, v6]) in
+        FAMILIES.into_iter().flat_map(|family| ENCAPS.map(|encap| (family, both(encap))))
+    {
         let mut bench = bench(1, |config| {
-            for (over_, other) in [(Family::V4, Family::V6), (Family::V6, Family::V4)] {
+            for (over_, other) in [(v4, v6), (v6, v4)] {
                 let remote = over_.addr(99, 9);
                 config.ifs[usize::from(over(over_)) - 1].kind =
                     Kind::Tunnel(Tunnel { remote, ..ends(over_) });
@@ -446,7 +493,7 @@ fn two_tunnels_through_each_other_end_at_the_bound() {
                 config.routes.push(FibRoute::new(Prefix::host(remote), to));
             }
         });
-        bench.inject(1, build::frame_from(1, family.addr(1, 9), &inward(family, Family::V4, 30)));
+        bench.inject(1, build::frame_from(1, family.addr(1, 9), &inward(family, v4, 30)));
         bench.run();
         assert_eq!(bench.drops(), [(DropReason::TunnelNested, 1)], "{family:?}");
         assert_eq!(bench.counted(Count::TunnelOut), u64::from(NESTING_MAX));
@@ -455,7 +502,7 @@ fn two_tunnels_through_each_other_end_at_the_bound() {
 
 #[test]
 fn a_packet_in_too_many_tunnels_comes_out_of_as_many_as_are_allowed() {
-    for over_ in FAMILIES {
+    for over_ in ALL {
         let mut bench = bench(1, |_| ());
         let mut packet = build::udp(over_.addr(over(over_), 7), over_.addr(1, 9), (7, 5), &[0x33; 20]);
         for _ in 0..=NESTING_MAX {

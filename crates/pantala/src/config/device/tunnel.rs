@@ -1,4 +1,4 @@
-//! `gif:LOCAL,REMOTE`.
+//! `gif:LOCAL,REMOTE` and `gre:LOCAL,REMOTE[,key=N]`.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -7,8 +7,9 @@ use net::tunnel::Encap;
 
 use crate::config::problem::Wrong;
 
-const GRAMMAR: &str =
-    "write gif:LOCAL,REMOTE, as in gif:192.0.2.1,198.51.100.1 or gif:2001:db8::1,2001:db8:1::1";
+const GIF: &str = "write gif:LOCAL,REMOTE, as in gif:192.0.2.1,198.51.100.1 or gif:2001:db8::1,2001:db8:1::1";
+const GRE: &str =
+    "write gre:LOCAL,REMOTE[,key=N], as in gre:192.0.2.1,198.51.100.1 or gre:2001:db8::1,2001:db8:1::1,key=7";
 
 /// Packets between two addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,13 +18,32 @@ pub struct Tunnel {
     pub local: IpAddr,
     /// The outer address of the other end.
     pub remote: IpAddr,
+    /// GRE with this key, or none; without GRE, packets are carried as they are.
+    pub gre: Option<Option<u32>>,
 }
 
 impl Tunnel {
+    /// Parses what stands behind `gif:`.
     pub(super) fn parse(rest: &str) -> Result<Self, Wrong> {
-        let wrong = |message: String| Wrong::new(message, GRAMMAR);
+        Self::ends(rest, "gif", GIF)
+    }
+
+    /// Parses what stands behind `gre:`.
+    pub(super) fn parse_gre(rest: &str) -> Result<Self, Wrong> {
+        let (ends, key) = match rest.rsplit_once(",key=") {
+            None => (rest, None),
+            Some((ends, text)) => match text.parse::<u32>() {
+                Ok(key) => (ends, Some(key)),
+                Err(_) => return Err(Wrong::new(format!("`{text}` is no key from 0 to {}", u32::MAX), GRE)),
+            },
+        };
+        Ok(Self { gre: Some(key), ..Self::ends(ends, "gre", GRE)? })
+    }
+
+    fn ends(rest: &str, word: &str, grammar: &'static str) -> Result<Self, Wrong> {
+        let wrong = |message: String| Wrong::new(message, grammar);
         let Some((local, remote)) = rest.split_once(',') else {
-            return Err(wrong(format!("`gif:{rest}` names no other end")));
+            return Err(wrong(format!("`{word}:{rest}` names no other end")));
         };
         let end = |text: &str| match text.parse::<IpAddr>() {
             Ok(addr) if addr.is_unspecified() || addr.is_multicast() || addr.is_loopback() => {
@@ -39,17 +59,27 @@ impl Tunnel {
         if local == remote {
             return Err(wrong(format!("both ends of the tunnel are {local}")));
         }
-        Ok(Self { local, remote })
+        Ok(Self { local, remote, gre: None })
+    }
+
+    /// The driver's word: `gif` or `gre`.
+    pub(super) const fn word(&self) -> &'static str {
+        if self.gre.is_some() { "gre" } else { "gif" }
     }
 
     /// Returns the tunnel as the netisrs want it.
     pub(crate) const fn to_net(&self) -> net::tunnel::Tunnel {
-        net::tunnel::Tunnel { local: self.local, remote: self.remote, encap: Encap::Ip }
+        let encap = match self.gre {
+            None => Encap::Ip,
+            Some(key) => Encap::Gre { key },
+        };
+        net::tunnel::Tunnel { local: self.local, remote: self.remote, encap }
     }
 }
 
 impl fmt::Display for Tunnel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gif:{},{}", self.local, self.remote)
+        write!(f, "{}:{},{}", self.word(), self.local, self.remote)?;
+        self.gre.flatten().map_or(Ok(()), |key| write!(f, ",key={key}"))
     }
 }

@@ -3,8 +3,8 @@
 use core::hash::Hasher;
 
 use pkt::{Pkt, WINDOW};
-use wire::Protocol;
 use wire::ether::EtherType;
+use wire::{Protocol, gre};
 
 use crate::base::secret::Secret;
 use crate::out::ifq::codel::Codel;
@@ -47,10 +47,16 @@ pub(in crate::out::ifq) fn flow_of(pkt: &Pkt, secret: &Secret) -> u64 {
 /// Version and place of a packet in a packet.
 type Inner = Option<(u8, usize)>;
 
-const fn inner(protocol: u8, at: usize) -> Inner {
+fn inner(protocol: u8, at: usize, ip: &[u8; WINDOW]) -> Inner {
     match Protocol(protocol) {
         Protocol::IPIP => Some((4, at)),
         Protocol::IPV6 => Some((6, at)),
+        Protocol::GRE => {
+            let header = gre::Header::parse(ip.get(at..)?).ok()?;
+            let version = if header.protocol == EtherType::IPV4 { 4 } else { 6 };
+            let is_ip = matches!(header.protocol, EtherType::IPV4 | EtherType::IPV6);
+            is_ip.then(|| (version, at + header.len()))
+        }
         _ => None,
     }
 }
@@ -64,7 +70,7 @@ fn hash4(ip: &[u8; WINDOW], hasher: &mut impl Hasher) -> Inner {
     if has_ports(ip[9]) && !is_fragment {
         hasher.write(ip.get(l4..l4 + 4).unwrap_or_default());
     }
-    if is_fragment { None } else { inner(ip[9], l4) }
+    if is_fragment { None } else { inner(ip[9], l4, ip) }
 }
 
 /// Ports behind extension headers are not looked for: then the flow label tells flows apart (RFC 6437).
@@ -76,7 +82,7 @@ fn hash6(ip: &[u8; WINDOW], hasher: &mut impl Hasher) -> Inner {
     } else {
         hasher.write(&[ip[1] & 0xf, ip[2], ip[3]]);
     }
-    inner(ip[6], 40)
+    inner(ip[6], 40, ip)
 }
 
 const fn has_ports(protocol: u8) -> bool {
