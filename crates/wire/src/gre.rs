@@ -94,15 +94,12 @@ impl Header {
         let flags = bit(self.has_checksum, CHECKSUM)
             | bit(self.key.is_some(), KEY)
             | bit(self.sequence.is_some(), SEQUENCE);
-        let mut bytes = [0; HEADER_LEN_MAX];
-        bytes[..2].copy_from_slice(&flags.to_be_bytes());
-        bytes[2..4].copy_from_slice(&self.protocol.0.to_be_bytes());
-        let mut at = HEADER_LEN + if self.has_checksum { 4 } else { 0 };
-        for number in [self.key, self.sequence].into_iter().flatten() {
-            bytes[at..at + 4].copy_from_slice(&number.to_be_bytes());
-            at += 4;
+        let ([f0, f1], [p0, p1]) = (flags.to_be_bytes(), self.protocol.0.to_be_bytes());
+        let mut at = build::put(out, &[f0, f1, p0, p1])?;
+        for field in [self.has_checksum.then_some(0), self.key, self.sequence].into_iter().flatten() {
+            at += build::put(out.get_mut(at..).unwrap_or_default(), &field.to_be_bytes())?;
         }
-        build::put(out, &bytes[..at])
+        Ok(at)
     }
 }
 

@@ -10,7 +10,7 @@ fn a_key_tells_tunnels_apart_and_an_unknown_one_is_of_none() {
         for (over_, ifindex) in [(unkeyed, Some(over(unkeyed))), (keyed, Some(over(keyed))), (stranger, None)]
         {
             let mut bench = bench(1, |_| ());
-            let net = ifindex.unwrap_or(over(keyed));
+            let net = ifindex.unwrap_or_else(|| over(keyed));
             let inner = build::udp(family.addr(net, 7), family.addr(1, 9), (7, 5), &[0x33; 20]);
             bench.inject(OUTSIDE, from_outside(over_, &outer(over_, (FAR, 1), 0, true, &inner)));
             bench.run();
