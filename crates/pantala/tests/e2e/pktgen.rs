@@ -195,11 +195,11 @@ fn at_a_low_rate_nothing_is_lost_by_any_router_over_any_device() {
             assert_eq!((count(&summary, "/sent/frames"), count(&summary, "/lost")), (FRAMES, 0), "{at}");
             assert_eq!(count(&summary, "/received/unique"), FRAMES, "{at}");
             assert_eq!(count(&summary, "/received/flows"), 10, "{at}");
-            assert_eq!(
-                (count(&summary, "/received/duplicated"), count(&summary, "/received/reordered")),
-                (0, 0),
-                "{at}"
-            );
+            assert_eq!(count(&summary, "/received/duplicated"), 0, "{at}");
+            // What is written to a TAP goes to the backlog of the writer's CPU: a writer that the kernel moves to another one
+            // overtakes itself.
+            let keeps_order = (who, ports) != (Router::Kernel, Ports::Tap);
+            assert!(!keeps_order || count(&summary, "/received/reordered") == 0, "{at}");
             assert!(count(&summary, "/latency_ns/p50") > 0, "{at}");
         }
     }
