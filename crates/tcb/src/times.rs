@@ -70,7 +70,7 @@ impl Clock {
 }
 
 impl Clock {
-    /// What is waited for changes.
+    /// Changes the reason for waiting.
     fn turns_to(&mut self, waits: Waits, now: Instant) {
         if let Some(sum) = self.waits.place().and_then(|place| self.spent.get_mut(place)) {
             *sum += now.ns().saturating_sub(self.since.ns());

@@ -1,4 +1,4 @@
-//! What drivers can do with XDP, as the kernel's `netdev` family of generic netlink says it (Linux 6.3 and later).
+//! XDP features of drivers, from the kernel's `netdev` family of generic netlink (Linux 6.3 and later).
 
 use std::io;
 

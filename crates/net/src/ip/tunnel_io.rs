@@ -96,7 +96,7 @@ fn decapsulate(cpu: &mut Cpu, pkt: &mut Pkt) -> Result<Next, DropReason> {
     Ok(place)
 }
 
-/// What stands behind the outer network header.
+/// The inner packet, as the outer headers describe it.
 struct Payload {
     encap: Encap,
     /// The type of the inner packet.

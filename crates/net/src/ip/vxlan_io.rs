@@ -229,7 +229,7 @@ fn source_port(frame: &Pkt) -> u16 {
     FIRST_PORT | hash
 }
 
-/// Whether a frame fits into a datagram that nobody cuts; or what becomes of it instead.
+/// Whether a frame fits into a datagram that is not fragmented; else its next node.
 //= https://www.rfc-editor.org/rfc/rfc7348#section-4.3
 //# VTEPs MUST NOT fragment VXLAN packets.
 fn fit(cpu: &Cpu, pkt: &Pkt, vxlan: &Vxlan, ends: &FourTuple) -> Result<(), Next> {

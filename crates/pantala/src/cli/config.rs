@@ -44,7 +44,7 @@ pub(crate) enum Config {
     History,
     /// Take the last changes back
     Undo {
-        /// How many of them
+        /// Number of changes to undo
         #[arg(value_name = "N", default_value_t = 1)]
         count: u32,
     },

@@ -10,7 +10,7 @@ use crate::config::{Config, Device};
 use crate::daemon::device::lifeline;
 use crate::plural::counted;
 
-/// Of a longer packet, native XDP without fragments has no room in a page.
+/// Largest MTU of native XDP in one page.
 const NATIVE_MTU_MAX: u32 = 3498;
 
 /// Looks at the interfaces that the configuration names, or at all Ethernet interfaces that could be taken.

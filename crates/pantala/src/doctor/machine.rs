@@ -24,7 +24,7 @@ const DESCRIPTORS_WANTED: u64 = 1024;
 pub(super) struct Files(PathBuf);
 
 impl Files {
-    /// Those of this machine.
+    /// Returns those of this machine.
     pub(super) fn here() -> Self {
         Self(PathBuf::from("/"))
     }

@@ -16,7 +16,7 @@ use crate::config::{Config, ConfigError, DEFAULT_FILE, Machine};
 use crate::plural::counted;
 use crate::term::{Style, Term};
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Verdict {
@@ -28,7 +28,7 @@ enum Verdict {
     Failure,
 }
 
-/// What was found about one thing.
+/// Finding about one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
     /// The machine, the configuration, or an interface.

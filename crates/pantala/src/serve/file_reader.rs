@@ -82,7 +82,7 @@ pub(super) struct Page {
     pub(super) first: Arc<[u8]>,
     /// Where the others are.
     pub(super) file: Option<Arc<File>>,
-    /// What a head says of it as a whole.
+    /// Header fields of the whole page.
     pub(super) fields: Box<str>,
 }
 

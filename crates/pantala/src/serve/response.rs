@@ -23,7 +23,7 @@ pub(super) struct Head<'a> {
     pub(super) status: u16,
     /// When it is sent (RFC 9110 §6.6.1).
     pub(super) date: &'a str,
-    /// What it says of a page that follows as a whole, or would follow: [`fields`]. Else `mime`, `len` and `validator` count.
+    /// Prepared [`fields`] of a whole page. Without them `mime`, `len` and `validator` count.
     pub(super) whole: Option<&'a str>,
     pub(super) mime: &'a str,
     /// Bytes that follow.

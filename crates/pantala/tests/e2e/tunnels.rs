@@ -1,4 +1,4 @@
-//! What a dissector says of the packets of tunnels: gif and GRE, each family inside each.
+//! Packets of tunnels (gif and GRE, each family inside each) as a dissector reads them.
 
 use core::fmt::Write as _;
 use core::net::IpAddr;

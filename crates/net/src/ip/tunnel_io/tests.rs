@@ -17,7 +17,7 @@ const OUTSIDE: IfIndex = 2;
 /// Host at the other end of the tunnels.
 const FAR: u8 = 9;
 
-/// What a tunnel's packets travel in: the family of the outer header, and what stands behind it.
+/// An encapsulation: the family of the outer header, and the header behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Outer(Family, Encap);
 

@@ -64,12 +64,12 @@ pub enum ConfigEdit {
 pub struct ConfigEdits {
     /// The changes, in their order.
     pub edits: Vec<ConfigEdit>,
-    /// How the history names them; a command line.
+    /// Name in the history: the command line.
     #[serde(default)]
     pub title: String,
 }
 
-/// How a reload or an undo is made.
+/// Options of a reload or an undo.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReloadRequest {
