@@ -7,6 +7,7 @@
 mod kernel_slots;
 mod relay;
 mod ring;
+mod shared;
 mod umem;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use pkt::PageKind;
 
 pub use relay::Relay;
 pub use ring::XdpRing;
+pub use shared::SharedRing;
 pub use umem::SharedUmem;
 
 use crate::bpf::BpfError;
@@ -22,6 +24,7 @@ use crate::bpf::link::{XdpLink, XdpMode};
 use crate::bpf::map::XskMap;
 use crate::bpf::prog::Program;
 use crate::bpf::redirect;
+use crate::bpf::share::{self, Claim, Owners, Shares};
 use crate::sys::carrier::Carrier;
 use crate::sys::xsk::{BindOptions, CopyMode, Queue, RingSizes, XskError};
 use umem::Opened;
@@ -93,6 +96,16 @@ pub struct Port {
     pub copies_because: Option<String>,
     link: XdpLink,
     _map: XskMap,
+    owners: Option<Owners>,
+}
+
+/// Our part of an interface that the kernel goes on using.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    /// The link address of frames that may be ours.
+    pub mac: [u8; 6],
+    /// The frames to it that are.
+    pub claim: Claim,
 }
 
 /// Why an interface could not be taken over.
@@ -108,6 +121,9 @@ pub enum PortError {
     /// A port of no queues where one is needed.
     #[error("no queue was asked for")]
     NoQueue,
+    /// The packet socket of a shared interface.
+    #[error("no packet socket for broadcast and multicast frames: {0}")]
+    Copies(#[source] std::io::Error),
     /// The arena is not in huge pages.
     #[error("zero-copy needs packet buffers in huge pages (vm.nr_hugepages)")]
     SmallPages,
@@ -134,7 +150,51 @@ impl Port {
     /// # Errors
     /// [`PortError`], when not even the least mode that was asked for is to be had.
     pub fn open(umem: &SharedUmem, options: &Options) -> Result<(Self, Vec<XdpRing>), PortError> {
-        let (port, sockets) = Self::open_sockets(umem, options)?;
+        Self::open_rings(umem, options, None)
+    }
+
+    /// Takes what is ours of an interface, and returns it with a ring for each of its queues. Until [`Self::share`] says
+    /// which addresses are ours, only what is for a link address of our own is.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; [`PortError::Copies`].
+    pub fn open_shared(
+        umem: &SharedUmem,
+        options: &Options,
+        share: &Share,
+    ) -> Result<(Self, Vec<SharedRing>), PortError> {
+        let (port, rings) = Self::open_rings(umem, options, Some(share))?;
+        let mut shared = Vec::with_capacity(rings.len());
+        for ring in rings {
+            shared.push(if shared.is_empty() {
+                SharedRing::with_copies(ring, options.ifindex).map_err(PortError::Copies)?
+            } else {
+                SharedRing::without_copies(ring)
+            });
+        }
+        Ok((port, shared))
+    }
+
+    /// Says which addresses are ours, if the interface is shared.
+    ///
+    /// # Errors
+    /// [`BpfError::Refused`] if there are too many.
+    pub fn share(&self, shares: &Shares) -> Result<(), BpfError> {
+        self.owners.as_ref().map_or(Ok(()), |owners| owners.set(shares))
+    }
+
+    /// Whether the kernel goes on using the interface.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        self.owners.is_some()
+    }
+
+    fn open_rings(
+        umem: &SharedUmem,
+        options: &Options,
+        share: Option<&Share>,
+    ) -> Result<(Self, Vec<XdpRing>), PortError> {
+        let (port, sockets) = Self::open_sockets(umem, options, share)?;
         let pieces = if options.has_frags() { PIECES_MAX } else { 1 };
         let zero_copy = port.mode == Mode::ZeroCopy;
         let no_socket = |source| XskError::Refused { doing: "open a socket to ask for the carrier", source };
@@ -144,10 +204,18 @@ impl Port {
         Ok((port, rings.collect()))
     }
 
-    fn open_sockets(umem: &SharedUmem, options: &Options) -> Result<(Self, Vec<Opened>), PortError> {
+    fn open_sockets(
+        umem: &SharedUmem,
+        options: &Options,
+        share: Option<&Share>,
+    ) -> Result<(Self, Vec<Opened>), PortError> {
         let frags = options.has_frags();
         let map = XskMap::new(options.range().end)?;
-        let program = redirect::load(&map, frags)?;
+        let owners = share.map(|_| Owners::new()).transpose()?;
+        let program = match (share, &owners) {
+            (Some(share), Some(owners)) => share::load(&map, owners, share.claim, share.mac, frags)?,
+            _ => redirect::load(&map, frags)?,
+        };
         // First the program, which passes everything on as long as the map is empty: what is bound once is hard to
         // bind again soon.
         let (link, fell_back) = attach(&program, options)?;
@@ -163,7 +231,7 @@ impl Port {
             XdpMode::Native if zero_copy => Mode::ZeroCopy,
             XdpMode::Native => Mode::Native,
         };
-        Ok((Self { mode, fell_back, copies_because, link, _map: map }, sockets))
+        Ok((Self { mode, fell_back, copies_because, link, _map: map, owners }, sockets))
     }
 
     /// Whether the kernel takes the program off should this process die.

@@ -113,6 +113,55 @@ impl PerCpu {
     }
 }
 
+/// Addresses and their owners, which the shared redirect program looks up. A key has 16 bytes, a value is a number.
+#[derive(Debug)]
+pub struct AddressMap(OwnedFd);
+
+impl AddressMap {
+    /// An empty map for up to `entries` keys. Memory is taken as keys are added.
+    ///
+    /// # Errors
+    /// [`BpfError::Permission`].
+    pub fn new(entries: u32) -> Result<Self, BpfError> {
+        const HASH: u32 = 1;
+        const NO_PREALLOC: u32 = 1;
+        let mut create = Create { kind: HASH, key_size: 16, value_size: 4, entries, flags: NO_PREALLOC };
+        call_for_fd(&mut create).map(Self).map_err(refused("make a map of addresses"))
+    }
+
+    /// Adds a key, or gives it another value.
+    ///
+    /// # Errors
+    /// [`BpfError::Refused`] if the map is full.
+    pub fn set(&self, key: &[u8; 16], value: u32) -> Result<(), BpfError> {
+        let mut update = self.element(key, &raw const value as u64);
+        call(&mut update).map(drop).map_err(refused("put an address into its map"))
+    }
+
+    /// Removes a key; one that is not there is not an error.
+    ///
+    /// # Errors
+    /// None is expected.
+    pub fn remove(&self, key: &[u8; 16]) -> Result<(), BpfError> {
+        match call(&mut Delete(self.element(key, 0))) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(refused("take an address out of its map")(e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn element(&self, key: &[u8; 16], value: u64) -> Element {
+        Element { map: self.0.as_raw_fd(), pad: 0, key: key.as_ptr() as u64, value, flags: 0 }
+    }
+}
+
+impl AsFd for AddressMap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// CPUs that the kernel has room for: what it writes numbers of.
 fn possible_cpus() -> io::Result<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
@@ -158,7 +207,8 @@ struct Element {
 }
 
 // SAFETY: laid out as the kernel's structure; key and value point to locals of the caller, of the four bytes
-// each that an XSKMAP has, or of as many bytes for each possible CPU as a `PerCpu` has.
+// each that an XSKMAP has, of the 16 and four that an `AddressMap` has, or of as many bytes for each possible CPU as a
+// `PerCpu` has.
 unsafe impl Command for Element {
     const NUMBER: libc::c_long = 2;
 }

@@ -1,6 +1,7 @@
 //! BPF programs of our own, assembled here and checked by the kernel's verifier: no clang, no library.
 //!
 //! - [`redirect`]: an XDP program that sends each frame to the AF_XDP socket of its receive queue.
+//! - [`share`]: one that takes only what is for us, and leaves the rest to the kernel.
 //! - [`steering`]: chooses the TAP queue of a frame by our placement hash.
 //! - [`holder`]: the process that holds a program on an interface.
 
@@ -10,6 +11,7 @@ pub mod link;
 pub mod map;
 pub mod prog;
 pub mod redirect;
+pub mod share;
 pub mod steering;
 mod syscall;
 

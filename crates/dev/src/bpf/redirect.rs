@@ -8,7 +8,7 @@ use super::prog::{Kind, Program};
 /// Loads the program: a frame goes to the socket that `sockets` has for its receive queue, or, if there is
 /// none, on to the kernel. `frags`: accept frames in several pieces (MTU above about 3500).
 ///
-/// (A variant that also passes what is not ours to the kernel begins here: one more program over the same map.)
+/// ([`super::share`] has the one that passes to the kernel what is not ours.)
 ///
 /// # Errors
 /// [`BpfError`].

@@ -1,4 +1,4 @@
-//! Changes of the interfaces of a network namespace, as the kernel reports them.
+//! Changes of the interfaces of a network namespace and of their addresses, as the kernel reports them.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -9,8 +9,9 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv,
 use super::NetlinkError;
 use super::message::{answers, u32_at};
 
-/// `RTMGRP_LINK`: interfaces that are made, changed and deleted.
-const LINKS: u32 = 1;
+/// `RTMGRP_LINK`: interfaces that are made, changed and deleted; `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR`: their
+/// addresses.
+const CHANGES: u32 = 1 | 0x10 | 0x100;
 /// Offset of the interface's number in `struct ifinfomsg`.
 const INDEX: usize = 4;
 /// Datagrams read in one go: a flood of changes does not hold the caller for ever.
@@ -23,7 +24,7 @@ pub struct LinkMonitor {
     buffer: Vec<u8>,
 }
 
-/// Changes of interfaces since the last call of [`LinkMonitor::changes`].
+/// Changes of interfaces and of their addresses since the last call of [`LinkMonitor::changes`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LinkChanges {
     /// Whether anything has changed. Also set when the kernel had no room to say what.
@@ -41,7 +42,7 @@ impl LinkMonitor {
         let open = || {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-            bind(&fd, &SocketAddrNetlink::new(0, LINKS))?;
+            bind(&fd, &SocketAddrNetlink::new(0, CHANGES))?;
             Ok(Self { fd, buffer: vec![0; 1 << 16] })
         };
         open().map_err(|why: Errno| NetlinkError::Open(why.into()))

@@ -12,6 +12,7 @@ pub mod heap;
 pub mod libpcap;
 pub mod mmap;
 pub mod napi;
+pub mod packet;
 pub mod poll;
 pub mod process;
 pub mod promisc;

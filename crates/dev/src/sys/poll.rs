@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 
 pub use rustix::event::{PollFd, PollFlags};
@@ -59,6 +59,32 @@ impl AsFd for EventFd {
     }
 }
 
+/// A descriptor that is readable if one of several others is.
+///
+/// It does not keep the others open: one that is closed is none of them any more.
+#[derive(Debug)]
+pub struct AnyOf(OwnedFd);
+
+impl AnyOf {
+    /// Opens one; closed on exec.
+    ///
+    /// # Errors
+    /// When the process or the machine is out of descriptors.
+    pub fn new(all: &[BorrowedFd<'_>]) -> io::Result<Self> {
+        let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for fd in all {
+            epoll::add(&any, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        }
+        Ok(Self(any))
+    }
+}
+
+impl AsFd for AnyOf {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 fn ignore_again(result: Result<usize, Errno>) -> io::Result<()> {
     match result {
         Ok(_) | Err(Errno::AGAIN) => Ok(()),
@@ -88,6 +114,21 @@ mod tests {
         event.clear().unwrap();
         assert!(!is_ready(&event, Some(Duration::from_nanos(1))));
         event.clear().unwrap();
+    }
+
+    #[test]
+    fn any_of_two_is_ready_as_long_as_one_is() {
+        let [one, other] = [(); 2].map(|()| EventFd::new().unwrap());
+        let any = AnyOf::new(&[one.as_fd(), other.as_fd()]).unwrap();
+        let is_any_ready =
+            || wait(&mut [PollFd::new(&any, PollFlags::IN)], Some(Duration::ZERO)).unwrap() == 1;
+        assert!(!is_any_ready());
+        other.notify().unwrap();
+        assert!(is_any_ready() && is_any_ready());
+        drop(other);
+        assert!(!is_any_ready());
+        one.notify().unwrap();
+        assert!(is_any_ready());
     }
 
     #[test]

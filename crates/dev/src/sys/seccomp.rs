@@ -115,8 +115,9 @@ impl Role {
             // What an interface is called, and whether it carries.
             let asked = [libc::SIOCGIFNAME, libc::SIOCGIFFLAGS].map(|request| is(1, request));
             calls.insert(libc::SYS_ioctl, asked.into_iter().collect::<Result<_, _>>()?);
-            // The counters of an AF_XDP socket.
-            calls.insert(libc::SYS_getsockopt, vec![is(1, libc::SOL_XDP.cast_unsigned().into())?]);
+            // The counters of an AF_XDP socket, and of a packet socket.
+            let counted = [libc::SOL_XDP, libc::SOL_PACKET].map(|level| is(1, level.cast_unsigned().into()));
+            calls.insert(libc::SYS_getsockopt, counted.into_iter().collect::<Result<_, _>>()?);
         }
         Ok(calls)
     }
@@ -192,12 +193,13 @@ const ALL: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
-/// Frames of TAPs and captures, doorbells of AF_XDP, bells of memif, sleep.
+/// Frames of TAPs, captures and packet sockets, doorbells of AF_XDP, bells of memif, sleep.
 const NETISR: &[i64] = &[
     libc::SYS_readv,
     libc::SYS_writev,
     libc::SYS_sendto,
     libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
     libc::SYS_ppoll,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,

@@ -13,6 +13,7 @@
 //!         | "vxlan:" vni "," address ["," address] [",port=" number]
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
 //!         | "queues=" (count | first "-" last)
+//!         | "share"
 //! memif-option = "id=" number | "role=" ("master" | "slave" | "server" | "client")
 //!         | "ring_size=" number | "buffer_size=" number | "secret=" text | "group=" group | "mode=" octal
 //! ```
@@ -43,7 +44,7 @@ const IFNAME_MAX: usize = 15;
 const WIRE_NAME_MAX: usize = 64;
 const DRIVERS: &[&str] =
     &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "gre", "vxlan", "bridge"];
-const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N], memif:SOCKET[,id=N][,role=ROLE], \
+const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N][,share], memif:SOCKET[,id=N][,role=ROLE], \
                        pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE, gre:LOCAL,REMOTE[,key=N], \
                        vxlan:VNI,LOCAL[,REMOTE][,port=N] or bridge:INTERFACE[,INTERFACE…]";
 
@@ -64,6 +65,8 @@ pub enum Device {
         mode: XdpMode,
         /// Which of the device's queues are taken; all if `None`.
         queues: Option<RangeInclusive<u32>>,
+        /// Whether the kernel goes on using it: only what is for the stack is taken.
+        share: bool,
     },
     /// Packets from a capture file, and into another.
     Pcap {
@@ -137,6 +140,12 @@ impl Device {
         }
     }
 
+    /// Whether it is an interface that the kernel goes on using.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        matches!(self, Self::AfXdp { share: true, .. })
+    }
+
     /// Whether it has no rings: its packets come and go by other interfaces.
     #[must_use]
     pub fn is_logical(&self) -> bool {
@@ -193,12 +202,13 @@ impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tap { host } => write!(f, "tap:{host}"),
-            Self::AfXdp { host, mode, queues } => {
+            Self::AfXdp { host, mode, queues, share } => {
                 write!(f, "af_xdp:{host}")?;
                 if *mode != XdpMode::Auto {
                     write!(f, ",mode={mode}")?;
                 }
-                queues.as_ref().map_or(Ok(()), |q| write!(f, ",queues={}-{}", q.start(), q.end()))
+                queues.as_ref().map_or(Ok(()), |q| write!(f, ",queues={}-{}", q.start(), q.end()))?;
+                f.write_str(if *share { ",share" } else { "" })
             }
             Self::Pcap { input, output } => {
                 write!(f, "pcap:{}", input.display())?;
@@ -228,19 +238,20 @@ impl fmt::Display for XdpMode {
 fn af_xdp(rest: &str) -> Result<Device, Wrong> {
     let mut words = rest.split(',');
     let host = host_name(words.next().unwrap_or_default())?;
-    let (mut mode, mut queues) = (XdpMode::Auto, None);
+    let (mut mode, mut queues, mut share) = (XdpMode::Auto, None, false);
     for word in words {
         match word.split_once('=') {
             Some(("mode", value)) => mode = xdp_mode(value)?,
             Some(("queues", value)) => queues = Some(queue_range(value)?),
+            None if word == "share" => share = true,
             _ => {
                 let key = word.split('=').next().unwrap_or_default();
-                let help = did_you_mean(key, &["mode", "queues"]);
+                let help = did_you_mean(key, &["mode", "queues", "share"]);
                 return Err(Wrong::new(format!("unknown option `{word}` of af_xdp"), help));
             }
         }
     }
-    Ok(Device::AfXdp { host, mode, queues })
+    Ok(Device::AfXdp { host, mode, queues, share })
 }
 
 fn xdp_mode(word: &str) -> Result<XdpMode, Wrong> {
@@ -318,6 +329,8 @@ mod tests {
             "tap:lan0",
             "af_xdp:eth0",
             "af_xdp:eth0,mode=generic,queues=1-3",
+            "af_xdp:eth0,share",
+            "af_xdp:eth0,queues=0-1,share",
             "pcap:in.pcap",
             "pcap:a,b",
             "memif:/run/m.sock,id=0,role=master",

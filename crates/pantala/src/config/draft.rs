@@ -15,7 +15,7 @@ use wire::ether::{Mac, ParseMacError};
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::{Admin, Programs, Seccomp};
-use super::{Autoconf, Device, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve, Service};
+use super::{Autoconf, Device, KernelPorts, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve, Service};
 use super::{admin, autoconf, fdb, limits, programs, ra, serve, service, sysctl};
 use crate::firewall::section;
 use diagnostic::did_you_mean;
@@ -65,6 +65,7 @@ const INTERFACE: &[&str] = &[
     "span",
     "storm",
     "ra",
+    "kernel_ports",
 ];
 
 /// Netisrs that may share the CPUs of a machine.
@@ -119,6 +120,7 @@ pub(crate) struct DraftInterface {
     pub(crate) vlanpcp: Option<At<u32>>,
     pub(crate) fdb: fdb::Draft,
     pub(crate) ra: Option<Ra>,
+    pub(crate) kernel_ports: Vec<At<KernelPorts>>,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
 }
@@ -237,6 +239,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         vlanpcp: fields.number("vlanpcp", 0..=7, report),
         fdb: fdb::read(fields, report),
         ra: ra::read(fields, report),
+        kernel_ports: fields.parsed_list("kernel_ports", KernelPorts::parse, report),
         doubtful: false,
     };
     DraftInterface { doubtful: report.count() > problems, ..draft }

@@ -21,6 +21,7 @@ mod fdb;
 pub(crate) mod fields;
 pub(crate) mod problem;
 mod programs;
+mod kernel_ports;
 mod ra;
 mod serve;
 mod service;
@@ -34,6 +35,7 @@ pub use autoconf::{Autoconf, Identifiers};
 pub(crate) use device::memif::word as memif_role;
 pub use device::{Bridge, Device, Memif, TagKind, Tunnel, Vlan, Vxlan, XdpMode};
 pub use fdb::{BridgeKeys, Fdb, Place, StaticAddress};
+pub use kernel_ports::KernelPorts;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use programs::{DEFAULT_PROGRAM_SOCKET, Programs};
 pub use ra::Ra;
@@ -200,6 +202,8 @@ pub struct Interface {
     pub is_port: bool,
     /// Router advertisements that it sends, if it does.
     pub ra: Option<Ra>,
+    /// If it is shared with the kernel: what the kernel has of addresses that both have.
+    pub kernel_ports: Vec<KernelPorts>,
 }
 
 /// One `[[route]]`.

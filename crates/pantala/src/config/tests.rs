@@ -78,7 +78,12 @@ fn every_key_arrives_in_the_configuration() {
     assert_eq!((config.buffers, config.socket), (Some(8192), Some("/tmp/p.sock".into())));
     let lan = Interface {
         name: "lan".into(),
-        device: Device::AfXdp { host: "eth0".into(), mode: XdpMode::Native, queues: Some(0..=1) },
+        device: Device::AfXdp {
+            host: "eth0".into(),
+            mode: XdpMode::Native,
+            queues: Some(0..=1),
+            share: false,
+        },
         addresses: vec!["192.0.2.1/24".parse().unwrap(), "2001:db8::1/64".parse().unwrap()],
         mtu: Some(1500),
         mac: Some(Mac([2, 0, 0, 0, 0, 1])),
@@ -92,6 +97,7 @@ fn every_key_arrives_in_the_configuration() {
         bridge: BridgeKeys::default(),
         is_port: false,
         ra: None,
+        kernel_ports: vec![],
     };
     assert_eq!(config.interfaces[0], lan);
 }

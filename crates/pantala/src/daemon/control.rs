@@ -134,6 +134,7 @@ impl Control {
         let rib = &self.routing.rib;
         let tables = tables_of(self.tables.generation + 1, ifs, self.config.forwarding, rib);
         self.tables = Arc::new(tables);
+        self.share_addresses();
         let rules = self.compile_rules();
         let epoch = self.firewall.config.lookups.epoch();
         self.cpus.set_tables_and_rules(&self.tables, rules)?;

@@ -122,6 +122,9 @@ impl Control {
             }
             self.take_up(index);
         }
+        if changes.any {
+            self.share_addresses();
+        }
     }
 
     fn has_lost_its_device(&mut self, index: IfIndex, changes: &LinkChanges) -> bool {

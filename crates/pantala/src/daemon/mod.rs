@@ -50,6 +50,7 @@ pub(crate) mod report;
 mod ring_placement;
 mod service_manager;
 mod services;
+mod sharing;
 mod cpu_share;
 #[cfg(feature = "cli")]
 mod signals;

@@ -386,6 +386,7 @@ impl Control {
                 self.close(gone.index);
             }
         }
+        self.share_addresses();
     }
 }
 

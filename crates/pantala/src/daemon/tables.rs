@@ -70,7 +70,13 @@ impl Attached {
         let mut all: Vec<_> = configured.collect();
         if self.mtu() >= MTU_MIN_V6 && !self.config.is_port && !all.iter().any(|own| is_link_local(own.addr))
         {
-            let identifiers = self.autoconf().map_or(Identifiers::Eui64, |settings| settings.identifiers);
+            // The kernel makes one of the same link address, and both cannot have it.
+            let usual = if self.config.device.is_shared() {
+                Identifiers::Stable { secret: self.secret }
+            } else {
+                Identifiers::Eui64
+            };
+            let identifiers = self.autoconf().map_or(usual, |settings| settings.identifiers);
             let addr = autoconf::link_local(identifiers, self.facts.mac, &self.config.name);
             all.push(IfAddr { addr: addr.into(), prefix_len: 64 });
         }

@@ -25,14 +25,15 @@ pub(super) fn examine(
         let is_ethernet = |link: &&Link| link.mac.is_some() && !link.flags.contains(LinkFlags::LOOPBACK);
         let is_one = |link: &&Link| link.kind.as_deref().is_none_or(|kind| kind == "veth");
         for link in links.iter().filter(is_ethernet).filter(is_one) {
-            findings.extend(of_link(netlink, link, netisrs, false)?);
+            findings.extend(of_link(netlink, link, netisrs, Wanted::No)?);
         }
         return Ok(findings);
     };
     for interface in &config.interfaces {
-        let Device::AfXdp { host, .. } = &interface.device else { continue };
+        let Device::AfXdp { host, share, .. } = &interface.device else { continue };
+        let wanted = if *share { Wanted::Shared } else { Wanted::Alone };
         match links.iter().find(|link| link.name == *host) {
-            Some(link) => findings.extend(of_link(netlink, link, netisrs, true)?),
+            Some(link) => findings.extend(of_link(netlink, link, netisrs, wanted)?),
             None => findings.push(Finding::failure(
                 host,
                 format!("interface {} wants it, and it is not there", interface.name),
@@ -43,19 +44,28 @@ pub(super) fn examine(
     Ok(findings)
 }
 
+/// Whether the configuration wants an interface.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    No,
+    /// The kernel goes on using it.
+    Shared,
+    Alone,
+}
+
 /// Looks at one interface, which the configuration wants or could want.
 fn of_link(
     netlink: &mut Rtnetlink,
     link: &Link,
     netisrs: usize,
-    is_wanted: bool,
+    wanted: Wanted,
 ) -> Result<Vec<Finding>, NetlinkError> {
     let name = &*link.name;
     let ethtool = Ethtool::open(name).ok();
     let driver = ethtool.as_ref().and_then(|ethtool| ethtool.driver().ok());
     let mut findings = vec![modes(link, driver.as_deref().unwrap_or("unknown driver"), features(link))];
     if let Some(why) = lifeline::of(name, netlink)? {
-        findings.push(kept(name, &why, is_wanted));
+        findings.push(kept(name, &why, wanted));
     }
     findings.extend([program(link), mtu(link), down(link)].into_iter().flatten());
     findings.extend(queues(link, ethtool.as_ref(), netisrs));
@@ -89,12 +99,15 @@ fn modes(link: &Link, driver: &str, features: Option<XdpFeatures>) -> Finding {
 }
 
 /// An interface by which the machine is reached.
-fn kept(name: &str, why: &str, is_wanted: bool) -> Finding {
-    if is_wanted {
-        let mend = ["device = \"tap:NAME\", or another interface", "or `pantala up --force`, at the console"];
-        Finding::failure(name, format!("{why}: `up` refuses to take it"), &mend)
-    } else {
-        Finding::warning(name, format!("{why}: leave it to the kernel"), &[])
+fn kept(name: &str, why: &str, wanted: Wanted) -> Finding {
+    match wanted {
+        Wanted::No => Finding::warning(name, format!("{why}: leave it to the kernel"), &[]),
+        Wanted::Shared => Finding::ok(name, format!("{why}, which goes on: they share it")),
+        Wanted::Alone => {
+            let share = format!("device = \"af_xdp:{name},share\" leaves the kernel what is for it");
+            let mend = [&*share, "or another interface", "or `pantala up --force`, at the console"];
+            Finding::failure(name, format!("{why}: `up` refuses to take it"), &mend)
+        }
     }
 }
 
@@ -171,8 +184,9 @@ mod tests {
     #[test]
     fn an_interface_by_which_the_machine_is_reached_is_a_failure_only_if_it_is_wanted() {
         let why = "eth0 carries the kernel's default route";
-        let (wanted, other) = (kept("eth0", why, true), kept("eth0", why, false));
+        let (wanted, other) = (kept("eth0", why, Wanted::Alone), kept("eth0", why, Wanted::No));
+        assert_eq!(kept("eth0", why, Wanted::Shared).verdict, Verdict::Ok);
         assert_eq!((wanted.verdict, other.verdict), (Verdict::Failure, Verdict::Warning));
-        assert!(wanted.text.contains("default route") && wanted.mend[1].contains("--force"));
+        assert!(wanted.text.contains("default route") && wanted.mend[2].contains("--force"));
     }
 }

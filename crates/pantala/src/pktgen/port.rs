@@ -109,6 +109,7 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         bridge: crate::config::BridgeKeys::default(),
         is_port: false,
         ra: None,
+        kernel_ports: Vec::new(),
     }
 }
 

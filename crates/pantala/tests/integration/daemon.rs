@@ -16,6 +16,7 @@ mod privileges;
 mod reloads;
 mod running;
 mod service;
+mod sharing;
 
 harness::modules![
     admin,
@@ -32,5 +33,6 @@ harness::modules![
     privileges,
     reloads,
     running,
-    service
+    service,
+    sharing
 ];

@@ -1,6 +1,7 @@
 //! Interfaces: names and devices are unique, addresses belong to one link each.
 
 mod bridges;
+mod shared;
 mod tunnels;
 mod vlans;
 mod vxlans;
@@ -39,6 +40,7 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
     tunnels::check(drafts, report);
     vxlans::check(drafts, report);
     bridges::check(drafts, report);
+    shared::check(drafts, &bridges::ports(drafts), report);
     for draft in drafts {
         mtu(draft, report);
         rings(draft, report);
@@ -118,6 +120,7 @@ fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface
         bridge: draft.fdb.bridge(),
         is_port,
         ra: draft.ra.clone(),
+        kernel_ports: draft.kernel_ports.iter().map(|at| at.value.clone()).collect(),
     })
 }
 

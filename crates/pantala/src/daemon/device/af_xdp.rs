@@ -3,12 +3,14 @@
 
 use core::ops::RangeInclusive;
 
-use dev::af_xdp::{Mode, Options, Port, XdpRing};
+use dev::af_xdp::{Mode, Options, Port, Share, SharedRing, XdpRing};
+use dev::bpf::share::Claim;
 use dev::netlink::{Link, Rtnetlink};
 use dev::sys::ethtool::Ethtool;
 use dev::sys::promisc::Promisc;
 use net::ringmap::RingMap;
 use net::tables::Rxcsum;
+use wire::ether::Mac;
 
 use super::super::cpus::NewRing;
 use super::super::log;
@@ -20,15 +22,22 @@ use crate::StackError;
 use crate::api::{CopyMode, DeviceMode, Umem};
 use crate::config::{Interface, XdpMode};
 
+/// A device as the configuration has it.
+pub(super) struct Wanted<'d> {
+    pub(super) host: &'d str,
+    pub(super) mode: XdpMode,
+    pub(super) queues: Option<RangeInclusive<u32>>,
+    pub(super) share: bool,
+}
+
 pub(super) fn open(
     interface: &Interface,
     unit: u16,
-    host: &str,
-    mode: XdpMode,
-    chosen: Option<RangeInclusive<u32>>,
+    wanted: Wanted<'_>,
     workshop: &mut Workshop,
 ) -> Result<Opened, StackError> {
     let no = |why: &dyn core::fmt::Display| refused(interface, why);
+    let Wanted { host, mode, queues: chosen, share } = wanted;
     let queues = queues(interface, host, chosen, &mut workshop.netlink)?;
     let link = workshop.netlink.link(host).map_err(|why| no(&why))?;
     let mac = mac_of(&link, interface)?;
@@ -52,33 +61,56 @@ pub(super) fn open(
         first_queue: *queues.start(),
         queues: queues.end() - queues.start() + 1,
         mtu: link.mtu,
-        mode: wanted(mode),
+        mode: attach_mode(mode),
         allowance: workshop.memory.allowance,
         busy_poll: workshop.busy_poll,
     };
     let Workshop { umem, netlink, patience, .. } = workshop;
-    let (port, rings) = takeover::open(umem, &options, host, netlink, *patience).map_err(|why| no(&why))?;
+    let opened = if share {
+        let share = share_of(&link, mac);
+        let open = || Port::open_shared(umem, &options, &share);
+        takeover::open(open, host, netlink, *patience).map(|(port, rings)| (port, each(rings, shared_ring)))
+    } else {
+        let open = || Port::open(umem, &options);
+        takeover::open(open, host, netlink, *patience).map(|(port, rings)| (port, each(rings, new_ring)))
+    };
+    let (port, rings) = opened.map_err(|why| no(&why))?;
     warn(interface, &link, &port);
-    let rings: Vec<_> = rings.into_iter().map(new_ring).collect();
     let (first_queue, base) = (*queues.start(), facts(interface, &link, mac, &port, &rings, workshop));
     let facts = Facts { first_queue, steering, ..base };
     Ok(Opened {
         facts,
         rings,
         hold: Hold {
-            _port: Some(port),
+            port: Some(port),
             nic,
-            _groups: groups(interface, &link),
+            _groups: groups(interface, &link, mac),
             put_back: Some(put_back),
             memif: None,
         },
     })
 }
 
+/// The part of a shared interface that is ours: frames to a link address of our own, or else those to our addresses.
+fn share_of(link: &Link, mac: Mac) -> Share {
+    let claim = if is_own(link, mac) { Claim::LinkAddress } else { Claim::Addresses };
+    Share { mac: mac.octets(), claim }
+}
+
+/// Whether the configuration has given us a link address beside the kernel's.
+fn is_own(link: &Link, mac: Mac) -> bool {
+    link.mac != Some(mac.octets())
+}
+
+fn each<R>(rings: Vec<R>, new: fn(R) -> NewRing) -> Vec<NewRing> {
+    rings.into_iter().map(new).collect()
+}
+
 /// Lets the device deliver frames to all groups: which of them are for us, the stack knows, and the host's kernel does not. A port
-/// of a bridge gets the frames for all stations.
-fn groups(interface: &Interface, link: &Link) -> Option<Promisc> {
-    let held = if interface.is_port { Promisc::hold(link.index) } else { Promisc::hold_groups(link.index) };
+/// of a bridge gets the frames for all stations; so does a shared interface with a second link address.
+fn groups(interface: &Interface, link: &Link, mac: Mac) -> Option<Promisc> {
+    let all = interface.is_port || (interface.device.is_shared() && is_own(link, mac));
+    let held = if all { Promisc::hold(link.index) } else { Promisc::hold_groups(link.index) };
     if let Err(why) = &held {
         log::warning(&format!(
             "interface {}: {} may filter multicast frames: {why}",
@@ -98,10 +130,14 @@ fn new_ring(ring: XdpRing) -> NewRing {
     NewRing { waiter: ring.waiter(), driver: Box::new(ring) }
 }
 
+fn shared_ring(ring: SharedRing) -> NewRing {
+    NewRing { waiter: ring.waiter(), driver: Box::new(ring) }
+}
+
 fn facts(
     interface: &Interface,
     link: &Link,
-    mac: wire::ether::Mac,
+    mac: Mac,
     port: &Port,
     rings: &[NewRing],
     workshop: &Workshop,
@@ -134,7 +170,7 @@ fn is_veth(link: &Link) -> bool {
     link.kind.as_deref() == Some("veth")
 }
 
-const fn wanted(mode: XdpMode) -> Mode {
+const fn attach_mode(mode: XdpMode) -> Mode {
     match mode {
         XdpMode::Auto => Mode::Auto,
         XdpMode::Native => Mode::Native,

@@ -6,9 +6,14 @@ use std::collections::BTreeSet;
 
 use dev::netlink::{Link, NetlinkError, Rtnetlink};
 use dev::sys::process;
+use ipnet::IpNet;
+
+use crate::config::KernelPorts;
 
 /// Kinds of interfaces that send through the one that their `IFLA_LINK` names.
 const STACKED: [&str; 4] = ["vlan", "macvlan", "macvtap", "ipvlan"];
+/// The protocol number of TCP.
+const TCP: u8 = 6;
 /// The state `TCP_ESTABLISHED` in `/proc/net/tcp`.
 const ESTABLISHED: &str = "01";
 
@@ -40,6 +45,17 @@ pub(crate) fn of(host: &str, netlink: &mut Rtnetlink) -> Result<Option<String>, 
         }
     }
     Ok(None)
+}
+
+/// Why a shared interface should not have these addresses: the ssh session of the caller is at one of them, and its port not
+/// among the kernel's.
+pub(crate) fn session_at(addresses: &[IpNet], kernels: &[KernelPorts]) -> Option<String> {
+    let is_lost = |session: &Session| {
+        addresses.iter().any(|net| net.addr() == session.here.ip())
+            && !kernels.iter().any(|ports| ports.has(TCP, session.here.port()))
+    };
+    let lost = sessions().into_iter().find(is_lost)?;
+    Some(format!("{} has your ssh session from {}", lost.here, lost.client.ip()))
 }
 
 /// The interfaces that are lost with `link`: itself, its bridge or bond, and what is stacked on them.

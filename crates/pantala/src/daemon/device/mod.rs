@@ -15,6 +15,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use dev::af_xdp::SharedUmem;
+use dev::bpf::share::Shares;
 use dev::memif::Hub;
 use dev::netlink::{Link, Rtnetlink};
 use dev::sys::promisc::Promisc;
@@ -140,13 +141,18 @@ pub(crate) struct Facts {
 pub(crate) struct Hold {
     pub(crate) memif: Option<dev::memif::Port>,
     // In the order in which they are to go: first the program is detached.
-    _port: Option<dev::af_xdp::Port>,
+    port: Option<dev::af_xdp::Port>,
     nic: Option<Programmed>,
     _groups: Option<Promisc>,
     put_back: Option<PutBack>,
 }
 
 impl Hold {
+    /// Says which addresses are ours, if the device is shared with the kernel.
+    pub(crate) fn share(&self, shares: &Shares) -> Result<(), String> {
+        self.port.as_ref().map_or(Ok(()), |port| port.share(shares).map_err(|why| why.to_string()))
+    }
+
     /// The device is gone: nothing is put back, because another may have its name by now.
     pub(crate) fn forsake(&mut self) {
         self.nic.iter_mut().for_each(Programmed::forsake);
@@ -179,15 +185,24 @@ pub(crate) fn leaves_the_machine_reachable(
     interface: &Interface,
     netlink: &mut Rtnetlink,
 ) -> Result<(), StackError> {
-    let Device::AfXdp { host, .. } = &interface.device else { return Ok(()) };
-    match lifeline::of(host, netlink).map_err(|why| refused(interface, &why))? {
+    let Device::AfXdp { host, share, .. } = &interface.device else { return Ok(()) };
+    let (found, loses, way) = if *share {
+        let found = lifeline::session_at(&interface.addresses, &interface.kernel_ports);
+        (
+            Ok(found),
+            "which this interface would receive",
+            "put its port into `kernel_ports`, or use another address;",
+        )
+    } else {
+        let way = "share it with the kernel by `,share` behind the device;";
+        (lifeline::of(host, netlink), "and the kernel would receive nothing from it any more", way)
+    };
+    match found.map_err(|why| refused(interface, &why))? {
         None => Ok(()),
-        Some(why) => Err(misfit(
-            interface,
-            &format!(
-                "{why}, and the kernel would receive nothing from it any more; `pantala up --force` takes it nevertheless"
-            ),
-        )),
+        Some(why) => {
+            let text = format!("{why}, {loses}; {way} `pantala up --force` takes it nevertheless");
+            Err(misfit(interface, &text))
+        }
     }
 }
 
@@ -195,8 +210,9 @@ pub(crate) fn leaves_the_machine_reachable(
 pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) -> Result<Opened, StackError> {
     let opened = match &interface.device {
         Device::Tap { host } => tap::open(interface, unit, host, workshop)?,
-        Device::AfXdp { host, mode, queues } => {
-            af_xdp::open(interface, unit, host, *mode, queues.clone(), workshop)?
+        Device::AfXdp { host, mode, queues, share } => {
+            let wanted = af_xdp::Wanted { host, mode: *mode, queues: queues.clone(), share: *share };
+            af_xdp::open(interface, unit, wanted, workshop)?
         }
         Device::Pcap { input, output } => pcap::open(interface, input, output.as_deref(), workshop.cpus)?,
         Device::Memif(memif) => memif::open(interface, unit, memif, workshop)?,

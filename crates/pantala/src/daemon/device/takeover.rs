@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use dev::af_xdp::{Options, Port, PortError, SharedUmem, XdpRing};
+use dev::af_xdp::{Port, PortError};
 use dev::bpf::{BpfError, holder, prog, redirect};
 use dev::netlink::{Link, Rtnetlink};
 use dev::sys::process;
@@ -27,18 +27,17 @@ enum Obstacle {
     Program { name: String },
 }
 
-/// Opens a port. If a program of a process that is ending is in the way, waits for it for as long as `patience` allows, and
+/// Opens a port with `open`. If a program of a process that is ending is in the way, waits for it for as long as `patience` allows, and
 /// says so.
-pub(super) fn open(
-    umem: &SharedUmem,
-    options: &Options,
+pub(super) fn open<R>(
+    open: impl Fn() -> Result<(Port, Vec<R>), PortError>,
     host: &str,
     netlink: &mut Rtnetlink,
     patience: Duration,
-) -> Result<(Port, Vec<XdpRing>), String> {
+) -> Result<(Port, Vec<R>), String> {
     let (until, mut told) = (Instant::now() + patience, false);
     loop {
-        let why = match Port::open(umem, options) {
+        let why = match open() {
             Err(PortError::Program(BpfError::Busy { .. })) => obstacle(&netlink.link(host)),
             Err(why) => return Err(why.to_string()),
             Ok(opened) => return Ok(opened),

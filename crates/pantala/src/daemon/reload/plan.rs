@@ -162,6 +162,8 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
             if new.ra.is_some() { "advertises itself as configured" } else { "does not advertise itself" };
         format!("interface {name}: {how}")
     });
+    let kernel_ports = (old.kernel_ports != new.kernel_ports)
+        .then(|| format!("interface {name}: the kernel has other ports"));
     gone.map(|net| format!("interface {name}: {net} removed"))
         .chain(added.map(|net| format!("interface {name}: {net} added")))
         .chain(mtu)
@@ -171,6 +173,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(vlanpcp)
         .chain(fdb)
         .chain(ra)
+        .chain(kernel_ports)
         .collect()
 }
 
