@@ -32,7 +32,7 @@ use self::dropped::PendingDrops;
 pub(crate) use self::dropped::drop_pending;
 pub use self::fq_codel::FLOWS;
 use self::stage::Around;
-pub use self::stage::{Ifq, Via};
+pub use self::stage::{DoorbellAt, Ifq, Via};
 pub(crate) use self::stage::{Rest, Sent};
 use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
@@ -60,6 +60,7 @@ pub struct Ifqs {
     buffers_max: usize,
     /// Packets that a queue may hold while receive rings run short of buffers.
     short_max: usize,
+    doorbell_at: DoorbellAt,
 }
 
 /// An output queue as it is now.
@@ -185,6 +186,7 @@ impl Ifqs {
             secret: Secret::new(key),
             buffers_max: (buffers / SHARE).max(1),
             short_max: usize::MAX,
+            doorbell_at: DoorbellAt::default(),
         }
     }
 
@@ -275,7 +277,12 @@ impl Ifqs {
 
     /// Whether it is worth to ring before the roll-up.
     pub(crate) fn is_due(&self, index: IfIndex) -> bool {
-        self.queues.get(usize::from(index)).is_some_and(Ifq::is_due)
+        self.queues.get(usize::from(index)).is_some_and(|queue| queue.is_due(self.doorbell_at))
+    }
+
+    /// Sets what makes it worth ringing the doorbell before the roll-up.
+    pub(crate) const fn ring_at(&mut self, at: DoorbellAt) {
+        self.doorbell_at = at;
     }
 
     /// Offers packets to `take`, which takes from the front of a vector what it has room for, until it is full or

@@ -16,6 +16,7 @@ use self::slot::Slot;
 use crate::host::pcb::PortRange;
 use crate::host::tcp::settings::Settings;
 use crate::host::udp;
+use crate::out::ifq::DoorbellAt;
 use crate::turn::cpu::Cpu;
 
 /// The values of all variables.
@@ -27,6 +28,8 @@ pub struct Sysctls {
     pub udp: udp::Settings,
     /// Ports of programs that name none.
     pub ports: PortRange,
+    /// What rings a device's doorbell before the end of the turn.
+    pub doorbell_at: DoorbellAt,
 }
 
 /// One variable.
@@ -148,6 +151,7 @@ impl Variable {
 pub fn set(cpu: &mut Cpu, variable: &Variable, value: i64) {
     let before = *cpu.sysctls;
     variable.write(&mut cpu.sysctls, value);
+    cpu.ifqs.ring_at(cpu.sysctls.doorbell_at);
     if let Some(pcbs) = &mut cpu.tcp {
         let now = &*cpu.sysctls;
         pcbs.listeners.each(|settings| variable.follow(settings, &before, now));

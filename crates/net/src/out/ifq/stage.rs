@@ -10,12 +10,24 @@ use crate::base::secret::Secret;
 use crate::base::time::Instant;
 use crate::turn::cpu::CpuId;
 
-/// Packets that make it worth ringing the doorbell before the roll-up.
-const RING_AT_PACKETS: usize = 16;
-/// Bytes that make it worth ringing the doorbell before the roll-up: one full-sized frame.
-const RING_AT_BYTES: usize = 1500;
 /// Queued packets that are offered to the ring at once.
 const CHOSEN_MAX: usize = 64;
+
+/// Staged packets or bytes that make it worth ringing the doorbell before the roll-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoorbellAt {
+    /// So many packets.
+    pub packets: usize,
+    /// So many bytes: one full-sized frame.
+    pub bytes: usize,
+}
+
+impl Default for DoorbellAt {
+    #[inline]
+    fn default() -> Self {
+        Self { packets: 16, bytes: 1500 }
+    }
+}
 
 /// One interface's output queue on one CPU.
 #[derive(Default)]
@@ -129,8 +141,8 @@ impl Ifq {
     }
 
     /// Whether so much is staged that it is worth to ring before the roll-up.
-    pub(super) fn is_due(&self) -> bool {
-        self.stage.len() >= RING_AT_PACKETS || self.staged_bytes >= RING_AT_BYTES
+    pub(super) fn is_due(&self, at: DoorbellAt) -> bool {
+        self.stage.len() >= at.packets || self.staged_bytes >= at.bytes
     }
 
     /// Whether no packet waits.

@@ -2,6 +2,8 @@
 
 use core::ops::RangeInclusive;
 
+use pkt::VEC_MAX;
+
 use super::slot::Slot;
 use super::{Sysctls, Variable};
 use crate::host::tcp::{CONNECTIONS_MAX, HALVES_MAX, KEY_LIFE, WAITS_MAX};
@@ -12,6 +14,8 @@ const PORTS: RangeInclusive<i64> = 1..=65_535;
 const ANY: RangeInclusive<i64> = 0..=i64::MAX;
 /// Most bytes that a window can say (RFC 7323 §2.3).
 pub(super) const WINDOW_MAX: i64 = 1 << 30;
+/// Full stages of jumbo frames.
+const STAGED_BYTES_MAX: i64 = 16 << 20;
 const HOUR_MS: i64 = 60 * 60 * 1000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
@@ -228,6 +232,18 @@ pub const VARIABLES: &[Variable] = &[
         |all| Slot::Size(&mut all.udp.queue_bytes),
     ),
     v("net.inet6.ip6.redirect", ANY, "send ICMPv6 redirects", |_| Slot::Fixed(0)),
+    v(
+        "net.link.stage_bytemax",
+        1..=STAGED_BYTES_MAX,
+        "staged bytes that ring a device's doorbell before the end of the turn",
+        |all| Slot::Size(&mut all.doorbell_at.bytes),
+    ),
+    v(
+        "net.link.stage_cntmax",
+        1..=VEC_MAX as i64,
+        "staged packets that ring a device's doorbell before the end of the turn",
+        |all| Slot::Places(&mut all.doorbell_at.packets),
+    ),
 ];
 
 const fn v(

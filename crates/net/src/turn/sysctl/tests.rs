@@ -4,7 +4,8 @@ use core::time::Duration;
 use super::*;
 use crate::host::tcp::congestion::Algorithm;
 use crate::host::tcp::{self, Connect, IpTxParams, Listen};
-use crate::testkit::{Bench, addr4, addr6};
+use crate::base::count::Count;
+use crate::testkit::{Bench, addr4, addr6, build};
 
 fn named(name: &str) -> &'static Variable {
     Variable::named(name).unwrap()
@@ -82,5 +83,24 @@ fn what_a_listener_accepts_follows_unless_its_program_has_said_otherwise_and_wha
         kept.listeners.each(|settings| listening.push(*settings));
         assert_eq!((listening[0].keep_count, listening[0].delayed_ack), (3, Duration::from_millis(7)));
         assert_eq!(bench.cpu().sysctls.tcp.keep_count, 20);
+    }
+}
+
+#[test]
+fn a_turn_rings_as_often_as_the_thresholds_say() {
+    for [src, dst] in [[addr4(1, 2).into(), addr4(2, 2).into()], [addr6(1, 2).into(), addr6(2, 2).into()]] {
+        let mut bench = Bench::new(2);
+        let datagram = build::frame_from(1, src, &build::udp(src, dst, (1, 2), &[7]));
+        bench.inject(1, datagram.clone());
+        bench.run();
+        // Chunks of 64 packets; fewer than either threshold wait for the end of the turn.
+        for (packets, bytes, rung) in [(16, 1500, 3), (256, 16 << 20, 1), (256, 1500, 3), (64, 16 << 20, 3)] {
+            set(bench.cpu(), named("net.link.stage_cntmax"), packets);
+            set(bench.cpu(), named("net.link.stage_bytemax"), bytes);
+            let before = bench.counted(Count::Doorbells);
+            (0..3 * 64).for_each(|_| bench.inject(1, datagram.clone()));
+            bench.run();
+            assert_eq!(bench.counted(Count::Doorbells) - before, rung, "{packets} packets, {bytes} bytes");
+        }
     }
 }

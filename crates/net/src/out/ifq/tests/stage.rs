@@ -1,7 +1,7 @@
 use super::*;
 use crate::out::ifq::backlog::Limits;
 use crate::out::ifq::stage::{Ifq, Rest, Sent};
-use crate::out::ifq::{Discipline, QueueSpec};
+use crate::out::ifq::{Discipline, DoorbellAt, QueueSpec};
 
 /// A queue in front of a ring with so much room.
 struct Out {
@@ -59,17 +59,28 @@ fn sixteen_packets_or_a_full_frame_are_due_before_the_roll_up() {
     let mut out = Out::new(Discipline::Fifo);
     for number in 0..15 {
         out.stage(64, number);
-        assert!(!out.ifq.is_due());
+        assert!(!out.ifq.is_due(DoorbellAt::default()));
     }
     out.stage(64, 15);
-    assert!(out.ifq.is_due());
+    assert!(out.ifq.is_due(DoorbellAt::default()));
     out.send();
     assert_eq!((out.offers, out.sent.len()), (1, 16));
-    assert!(!out.ifq.is_due() && out.ifq.is_empty());
+    assert!(!out.ifq.is_due(DoorbellAt::default()) && out.ifq.is_empty());
     out.stage(1499, 0);
-    assert!(!out.ifq.is_due());
+    assert!(!out.ifq.is_due(DoorbellAt::default()));
     out.stage(64, 0);
-    assert!(out.ifq.is_due(), "1500 bytes");
+    assert!(out.ifq.is_due(DoorbellAt::default()), "1500 bytes");
+}
+
+#[test]
+fn the_doorbell_is_due_as_soon_as_either_threshold_is_reached() {
+    let mut out = Out::new(Discipline::Fifo);
+    for number in 0..4 {
+        out.stage(64, number);
+    }
+    for (packets, bytes, is_due) in [(5, 1500, false), (4, 1500, true), (5, 256, true), (5, 257, false)] {
+        assert_eq!(out.ifq.is_due(DoorbellAt { packets, bytes }), is_due, "{packets} packets, {bytes} bytes");
+    }
 }
 
 #[test]
