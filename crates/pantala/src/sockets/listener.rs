@@ -15,9 +15,9 @@ use super::error;
 use super::stream::{Stream, zone};
 use super::wakers::Wakers;
 
-/// Connections that are handed over ahead of being asked for, from each CPU: as many as DragonFly tells a program of
-/// at once, so that it serves those that it has before it takes more.
-const AHEAD: usize = 32;
+/// Connections that are handed over ahead of being asked for, from each CPU, if nothing else is said: as many as DragonFly tells
+/// a program of at once, so that it serves those that it has before it takes more.
+pub(super) const AHEAD: u32 = 32;
 
 /// A listener.
 pub(crate) struct Listener {
@@ -36,6 +36,8 @@ pub(super) struct Place {
     pub(super) only_v6: bool,
     pub(super) is_shared: bool,
     pub(super) backlog: u32,
+    /// Connections that are handed over ahead of being asked for, from each CPU.
+    pub(super) ahead: u32,
 }
 
 /// The events of a listener.
@@ -106,13 +108,13 @@ impl Listener {
             listener.addr.set_port(at.port());
         }
         for cpu in 0..endpoint.cpus() {
-            endpoint.link(cpu).offer(number, AHEAD);
+            endpoint.link(cpu).offer(number, place.ahead.max(1) as usize);
         }
         Ok(listener)
     }
 
     fn commands(&self, place: Place) -> Vec<Command> {
-        let Place { addr, only_v6, is_shared, backlog } = place;
+        let Place { addr, only_v6, is_shared, backlog, .. } = place;
         let set = |setting: &Setting| Command::Set(Target::Listener(self.number), *setting);
         let (listener, zone) = (self.number, zone(addr));
         let listen = Command::Listen(Listen { listener, addr, zone, only_v6, is_shared, backlog });

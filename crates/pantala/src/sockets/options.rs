@@ -7,7 +7,7 @@ use std::io;
 use net::channel::Setting;
 
 use super::error;
-use super::listener::Place;
+use super::listener::{AHEAD, Place};
 
 /// Limits of the kernel's sockets for keepalive.
 const KEEP_MAX_MS: u32 = 32_767_000;
@@ -28,6 +28,7 @@ pub struct Options {
     only_v6: bool,
     is_shared: bool,
     backlog: u32,
+    ahead: u32,
 }
 
 /// When a silent peer is asked whether it is there. No time, no question, or more than the kernel's sockets take (32,767 seconds,
@@ -45,7 +46,14 @@ pub struct KeepAlive {
 impl Default for Options {
     fn default() -> Self {
         // As long a queue as std::net asks for.
-        Self { settings: Vec::new(), local: None, only_v6: false, is_shared: false, backlog: 128 }
+        Self {
+            settings: Vec::new(),
+            local: None,
+            only_v6: false,
+            is_shared: false,
+            backlog: 128,
+            ahead: AHEAD,
+        }
     }
 }
 
@@ -76,6 +84,13 @@ impl Options {
     /// Connections that may wait at a listener, on each CPU, besides those that its program has been handed.
     pub fn backlog(mut self, count: u32) -> Self {
         self.backlog = count;
+        self
+    }
+
+    /// Connections that a listener's program is handed before it accepts them, from each CPU: at least 1, as a rule 32. A program
+    /// that accepts all that wait before it serves any has an even latency only if they are few.
+    pub fn accept_ahead(mut self, count: u32) -> Self {
+        self.ahead = count;
         self
     }
 
@@ -152,8 +167,8 @@ impl Options {
     }
 
     pub(super) const fn place(&self, addr: SocketAddr) -> Place {
-        let &Self { only_v6, is_shared, backlog, .. } = self;
-        Place { addr, only_v6, is_shared, backlog }
+        let &Self { only_v6, is_shared, backlog, ahead, .. } = self;
+        Place { addr, only_v6, is_shared, backlog, ahead }
     }
 }
 
