@@ -2,9 +2,9 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use super::*;
+use crate::base::count::Count;
 use crate::host::tcp::congestion::Algorithm;
 use crate::host::tcp::{self, Connect, IpTxParams, Listen};
-use crate::base::count::Count;
 use crate::testkit::{Bench, addr4, addr6, build};
 
 fn named(name: &str) -> &'static Variable {
