@@ -8,6 +8,8 @@ use dev::mem;
 use net::driver::{Caps, Driver, DriverStats};
 use pkt::{DATA_LEN, Flags, Gso, HEADROOM, Pkt, PktVec, Pool};
 
+use crate::indirect::Indirect;
+
 /// Capabilities of the devices at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -15,6 +17,8 @@ pub enum Kind {
     Plain,
     /// They take super-packets and leave checksums for later, as TAP and veth do.
     Super,
+    /// As [`Self::Super`], and what comes waits in a [queue](Indirect) between driver and stack.
+    Indirect,
     /// The wire in memory that users have ([`dev::mem`]), which takes super-packets and copies once.
     Wire,
 }
@@ -65,8 +69,10 @@ pub fn cable(kind: Kind) -> io::Result<([Box<dyn Driver>; 2], Traffic)> {
         let [there, back] = mem::wire(1)?;
         return Ok(([plugged(&there)?, plugged(&back)?], Traffic::default()));
     }
-    let ([there, back], traffic) = pair(kind);
-    Ok(([Box::new(there), Box::new(back)], traffic))
+    let (ends, traffic) = pair(kind);
+    let ends = ends.map(|end| -> Box<dyn Driver> { Box::new(end) });
+    let queued = |end| -> Box<dyn Driver> { Box::new(Indirect::new(end)) };
+    Ok((if kind == Kind::Indirect { ends.map(queued) } else { ends }, traffic))
 }
 
 /// An end of a wire, which stays open.
@@ -93,7 +99,7 @@ impl Kind {
     pub const fn caps(self) -> Caps {
         match self {
             Self::Plain => Caps { tx_csum: false, tso: false, uso: false, buffers_max: 1 },
-            Self::Super | Self::Wire => {
+            Self::Super | Self::Indirect | Self::Wire => {
                 Caps { tx_csum: true, tso: true, uso: false, buffers_max: BUFFERS_MAX }
             }
         }

@@ -20,6 +20,8 @@ pub mod ping;
 pub mod program;
 pub mod router;
 pub mod short;
+#[cfg(feature = "web")]
+pub mod threads;
 pub mod veth;
 pub mod wire;
 pub mod workload;

@@ -88,6 +88,20 @@ impl Router {
         Ok(Self::between(family, routes, source, sink)?.counting(supply, sent))
     }
 
+    /// Makes a [`Router::new`] whose device gives back one buffer after the other.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for the buffers.
+    pub fn freeing_each(family: Family) -> Result<Self, ArenaError> {
+        let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
+        let (supply, sent) = (Supply::default(), Arc::default());
+        let source = Box::new(Source::new(family.frames(), Arc::clone(&supply)));
+        let sink = Box::new(Sink::new(Arc::clone(&sent)).freeing_each());
+        let routes = (1..=DESTINATIONS).filter_map(to);
+        Ok(Self::between(family, routes, source, sink)?.counting(supply, sent))
+    }
+
     /// A router between two devices of any kind.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ pub struct Source {
 pub struct Sink {
     stats: DriverStats,
     sent: Arc<AtomicUsize>,
+    frees_each: bool,
 }
 
 impl Source {
@@ -49,6 +50,12 @@ impl Sink {
     #[must_use]
     pub fn new(sent: Arc<AtomicUsize>) -> Self {
         Self { sent, ..Self::default() }
+    }
+
+    /// Gives back one buffer after the other instead of all at once.
+    #[must_use]
+    pub fn freeing_each(self) -> Self {
+        Self { frees_each: true, ..self }
     }
 }
 
@@ -97,7 +104,11 @@ impl Driver for Sink {
     fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
         self.sent.fetch_add(from.len(), Ordering::Relaxed);
         self.stats.tx_frames += from.len() as u64;
-        pool.give_all(from);
+        if self.frees_each {
+            from.drain().for_each(|pkt| pool.give(pkt));
+        } else {
+            pool.give_all(from);
+        }
     }
 
     fn doorbell(&mut self, _pool: &mut Pool) {}

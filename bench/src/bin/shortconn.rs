@@ -1,4 +1,5 @@
-//! Many short connections: `shortconn PEER [--concurrent N] [--behind close|ask] [--cable plain|super|wire] [--window MS]`.
+//! Many short connections: `shortconn PEER [--concurrent N] [--behind close|ask] [--cable plain|super|indirect|wire]
+//! [--window MS]`.
 //!
 //! `mem` is a server and a client, two hosts of ours in memory with one thread for both; `two` has a thread for each;
 //! `smoltcp` is the crate of this name; `stream` is one connection that is never empty, in bits a second. `shortconn count PEER
@@ -16,7 +17,7 @@ use bench::frames::Family;
 use bench::program::{self, Misused};
 use bench::short::{Behind, Other, PIECE, PORT, Pace, Pairs, Rate, Serves, Wanted, memory, other};
 
-const USAGE: &str = "shortconn mem|two|stream|smoltcp [--concurrent N] [--behind close|ask] [--cable plain|super|wire] \
+const USAGE: &str = "shortconn mem|two|stream|smoltcp [--concurrent N] [--behind close|ask] [--cable plain|super|indirect|wire] \
                      [--family 4|6] [--window MS] | shortconn count mem|plain|smoltcp CONCURRENT ANSWERS | \
                      shortconn idle|gone N";
 /// Maximum segment lifetime.
@@ -58,6 +59,7 @@ fn case(args: &[&str]) -> Result<Case> {
             ("--behind", "ask") => case.behind = Behind::Ask,
             ("--cable", "plain") => case.cable = Kind::Plain,
             ("--cable", "super") => case.cable = Kind::Super,
+            ("--cable", "indirect") => case.cable = Kind::Indirect,
             ("--cable", "wire") => case.cable = Kind::Wire,
             ("--family", family) => case.family = program::read(family)?,
             ("--window", ms) => case.window = Duration::from_millis(program::read(ms)?),

@@ -30,6 +30,8 @@ pub enum Kind {
     Driver,
     /// pantala, with rules of ipfw.
     Pantala(Filter),
+    /// pantala, which rings a doorbell before the end of a turn for so many packets, of whatever length.
+    Doorbell(u16),
 }
 
 impl Kind {
@@ -49,6 +51,9 @@ impl Kind {
         ("pantala-nat", Self::Pantala(Filter::Translating)),
         ("pantala-10", Self::Pantala(Filter::Rules(10))),
         ("pantala-1000", Self::Pantala(Filter::Rules(1000))),
+        ("pantala-doorbell-4", Self::Doorbell(4)),
+        ("pantala-doorbell-16", Self::Doorbell(16)),
+        ("pantala-doorbell-256", Self::Doorbell(256)),
     ];
 
     /// Reads a name.
@@ -125,9 +130,11 @@ pub fn start(kind: Kind, lab: &Lab) -> Result<Box<dyn Router>> {
         Kind::Testpmd => Box::new(testpmd::Testpmd::start(lab)?),
         Kind::Rings => Box::new(af_xdp::Worker::relay(lab)?),
         Kind::Driver => Box::new(af_xdp::Worker::driver(lab)?),
-        Kind::Pantala(filter) => Box::new(Pantala::start(lab, filter)?),
+        Kind::Pantala(filter) => Box::new(Pantala::start(lab, filter, None)?),
+        Kind::Doorbell(packets) => Box::new(Pantala::start(lab, Filter::None, Some(packets))?),
     };
-    let has_sockets = matches!(kind, Kind::Testpmd | Kind::Rings | Kind::Driver | Kind::Pantala(_));
+    let has_sockets =
+        matches!(kind, Kind::Testpmd | Kind::Rings | Kind::Driver | Kind::Pantala(_) | Kind::Doorbell(_));
     lab.place_receiver(if has_sockets { Receiver::Polled } else { Receiver::Thread })?;
     Ok(router)
 }

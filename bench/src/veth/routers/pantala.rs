@@ -27,16 +27,17 @@ pub struct Pantala {
 }
 
 impl Pantala {
-    /// Starts the program that lies beside this one.
+    /// Starts the program that lies beside this one; with `doorbell`, it rings before the end of a turn for so many packets, of
+    /// whatever length.
     ///
     /// # Errors
     /// When it is not there, or does not start.
-    pub fn start(lab: &Lab, filter: Filter) -> Result<Self> {
+    pub fn start(lab: &Lab, filter: Filter, doorbell: Option<u16>) -> Result<Self> {
         let program = std::env::current_exe()?.with_file_name("pantala");
         ensure!(program.exists(), "{} is missing: cargo build --release -p pantala", program.display());
         let folder = std::env::temp_dir().join(format!("pt-veth-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("pantala.toml"), config(lab, filter))?;
+        std::fs::write(folder.join("pantala.toml"), config(lab, filter, doorbell))?;
         let mut command = Command::new(&program);
         command.arg("--socket").arg(folder.join("control.sock"));
         command.args(["up", "-c"]).arg(folder.join("pantala.toml"));
@@ -130,7 +131,7 @@ fn remove(folder: &Path) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-fn config(lab: &Lab, filter: Filter) -> String {
+fn config(lab: &Lab, filter: Filter, doorbell: Option<u16>) -> String {
     let polling = match lab.layout {
         Layout::One => "never",
         Layout::Two => "always",
@@ -149,6 +150,9 @@ fn config(lab: &Lab, filter: Filter) -> String {
         filter
             .ipfw(lab.family)
             .map_or_else(String::new, |rules| format!("[firewall]\nrules_text = '''\n{rules}'''\n")),
+        doorbell.map_or_else(String::new, |packets| {
+            format!("[sysctl]\nnet.link.stage_cntmax = {packets}\nnet.link.stage_bytemax = {}\n", 16 << 20)
+        }),
     ]
     .concat()
 }

@@ -55,6 +55,11 @@ fn beside(id: &'static str, load: Load) -> Contest {
         Claim::Ratio { of: 0, to: 5, need: Need::Shown },
         Claim::Ratio { of: 1, to: 5, need: Need::Shown },
         Claim::Ratio { of: 2, to: 1, need: Need::Shown },
+        // Polling beside interrupts.
+        Claim::Ratio { of: 0, to: 3, need: Need::Shown },
+        Claim::Ratio { of: 1, to: 4, need: Need::Shown },
+        figure(0, 3, SD, None),
+        figure(1, 4, SD, None),
         figure(0, 5, SERVER, Some(HALF)),
         figure(1, 5, SERVER, Some(HALF)),
         figure(2, 1, SERVER, None),

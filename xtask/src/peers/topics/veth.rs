@@ -94,10 +94,14 @@ fn doorbells() -> Contest {
         title: title.to_owned(),
         unit: "packets",
         bed: None,
-        cases: vec![case("pantala"), case("kernel")],
+        cases: ["pantala", "kernel", "pantala-doorbell-4", "pantala-doorbell-16", "pantala-doorbell-256"]
+            .map(case)
+            .into(),
         claims: vec![
             Claim::Ceiling { of: 0, figure: LOADED, at_most: 1.0 / 16.0 },
             Claim::Ceiling { of: 0, figure: SINGLY, at_most: 1.02 },
+            Claim::Ratio { of: 2, to: 3, need: Need::Shown },
+            Claim::Ratio { of: 4, to: 3, need: Need::Shown },
         ],
     }
 }
@@ -153,6 +157,9 @@ impl Case for Veth {
             "pantala-nat" => "pantala, NAT",
             "pantala-10" => "pantala, 10 rules",
             "pantala-1000" => "pantala, 1000 rules",
+            "pantala-doorbell-4" => "pantala, a doorbell at 4 packets",
+            "pantala-doorbell-16" => "pantala, a doorbell at 16 packets",
+            "pantala-doorbell-256" => "pantala, a doorbell at 256 packets",
             "xdp" => "XDP, kernel's tables",
             "testpmd" => "testpmd mac, net_af_xdp",
             "rings" => "bare AF_XDP rings",
