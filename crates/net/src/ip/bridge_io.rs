@@ -15,7 +15,7 @@ use wire::toeplitz;
 
 use crate::base::count::{Count, IfCount};
 use crate::base::drop::DropReason;
-use crate::ip::{ip4, ip6};
+use crate::ip::{ip4, ip6, tunnel_io};
 use crate::link::bridge::{Port, is_reserved};
 use crate::link::ether;
 use crate::link::fdb::{self, Behind};
@@ -156,17 +156,7 @@ fn deliver(cpu: &mut Cpu, mut pkt: Pkt, bridge: IfIndex) {
     if !matches!(ethertype(&pkt), EtherType::IPV4 | EtherType::IPV6 | EtherType::ARP) {
         pkt.flags.clear(Flags::HASH);
     }
-    let next = match ether::input(cpu, &mut pkt) {
-        place @ (Next::Ip4 | Next::Ip6 | Next::Arp) => rss::place(cpu, &mut pkt, place),
-        other => other,
-    };
-    match next {
-        place @ (Next::Ip4 | Next::Ip6 | Next::Arp) => {
-            pkt.resume = cpu.stamp.on(Resume::at(place) as u8);
-            cpu.decapsulated.push(pkt);
-        }
-        other => dispatch(cpu, pkt, other),
-    }
+    tunnel_io::begin_frame(cpu, pkt);
 }
 
 /// Sends a frame that was made here, by the port of its destination or by all.

@@ -27,6 +27,7 @@ use crate::ip::icmp::Problem;
 use crate::ip::ip_tx::{self, IpTxParams};
 use crate::ip::output::{self, Route};
 use crate::ip::{bridge_io, l4, pmtu, vxlan_io};
+use crate::link::ether;
 use crate::link::logical::Kind;
 use crate::link::tables::{IfIndex, Ifnet};
 use crate::link::tunnel::{Encap, NESTING_MAX, Tunnel};
@@ -188,6 +189,24 @@ fn again(cpu: &mut Cpu, mut pkt: Pkt, place: Next) {
             pkt.resume = cpu.stamp.on(Resume::at(place) as u8);
             cpu.decapsulated.push(pkt);
         }
+    }
+}
+
+/// Lets a frame of a bridge or VXLAN begin as one of that interface, and its packet on the CPU that owns it.
+///
+/// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`], [`Next::HandOff`].
+/// Drops  those of [`ether::input`].
+pub(super) fn begin_frame(cpu: &mut Cpu, mut pkt: Pkt) {
+    let next = match ether::input(cpu, &mut pkt) {
+        place @ (Next::Ip4 | Next::Ip6 | Next::Arp) => rss::place(cpu, &mut pkt, place),
+        other => other,
+    };
+    match next {
+        place @ (Next::Ip4 | Next::Ip6 | Next::Arp) => {
+            pkt.resume = cpu.stamp.on(Resume::at(place) as u8);
+            cpu.decapsulated.push(pkt);
+        }
+        other => dispatch(cpu, pkt, other),
     }
 }
 

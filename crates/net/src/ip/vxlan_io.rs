@@ -22,7 +22,6 @@ use crate::ip::ip_tx::{self, IpTxParams};
 use crate::ip::output::{self, Route};
 use crate::ip::tunnel_io::{self, HOPS, nesting};
 use crate::ip::{l4, pmtu};
-use crate::link::ether;
 use crate::link::fdb::{self, Behind, Static};
 use crate::link::tables::{IfIndex, Ifnet, Rxcsum};
 use crate::link::tunnel::NESTING_MAX;
@@ -30,7 +29,7 @@ use crate::link::vxlan::{self, Vxlan};
 use crate::out::offload;
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::dispatch;
-use crate::turn::next::{Next, Resume};
+use crate::turn::next::Next;
 use crate::turn::rss;
 
 /// Bytes between the outer network header and the frame.
@@ -47,7 +46,7 @@ const FIRST_PORT: u16 = 49152;
 /// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`], [`Next::HandOff`].
 /// Drops  [`DropReason::VxlanNoVni`], [`DropReason::VxlanUnknown`], [`DropReason::TunnelMalformed`],
 ///        [`DropReason::TunnelCongested`], [`DropReason::TunnelNested`], [`DropReason::InterfaceDown`],
-///        [`DropReason::Monitor`], and those of [`ether::input`].
+///        [`DropReason::Monitor`], and those of [`tunnel_io::begin_frame`].
 ///
 /// # Spec
 /// RFC 7348 §4.1, §5; RFC 6040 §4.2.
@@ -59,7 +58,7 @@ pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
     }
     cpu.count(Count::VxlanIn);
     match decapsulate(cpu, &mut pkt, port) {
-        Ok(()) => again(cpu, pkt),
+        Ok(()) => tunnel_io::begin_frame(cpu, pkt),
         Err(reason) => cpu.drop_pkt(pkt, reason),
     }
     Ok(())
@@ -141,21 +140,6 @@ fn inner_ip(pkt: &Pkt, frame: usize) -> Option<usize> {
     };
     let at = frame + HEADER_LEN;
     (pkt.head_len() >= at + header && pkt.window(at)[0] >> 4 == version).then_some(at)
-}
-
-/// Lets a frame begin, and its packet on the CPU that owns it.
-fn again(cpu: &mut Cpu, mut pkt: Pkt) {
-    let next = match ether::input(cpu, &mut pkt) {
-        place @ (Next::Ip4 | Next::Ip6 | Next::Arp) => rss::place(cpu, &mut pkt, place),
-        other => other,
-    };
-    match next {
-        place @ (Next::Ip4 | Next::Ip6 | Next::Arp) => {
-            pkt.resume = cpu.stamp.on(Resume::at(place) as u8);
-            cpu.decapsulated.push(pkt);
-        }
-        other => dispatch(cpu, pkt, other),
-    }
 }
 
 /// Sends a frame to the remote end that its destination is behind, or to all that there may be.
