@@ -202,7 +202,7 @@ impl Dice<'_> {
             3 => Match::SrcPort(self.ranges(u16::MAX)),
             4 => Match::DstPort(self.ranges(u16::MAX)),
             5 | 6 => {
-                let hooks = [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress];
+                let [hooks @ .., _] = Hook::ALL;
                 Match::At(self.pick(&hooks))
             }
             7 => Match::Recv(self.interface()),

@@ -51,7 +51,6 @@ const NETGRAPH: &str = "passes packets to netgraph, a part of FreeBSD's kernel; 
 const FIB: &str = "chooses one of several routing tables; pantala has one";
 const OWNER: &str = "compares the owner of the packet's socket, which only the kernel knows";
 const MARK: &str = "is a 32-bit mark of FreeBSD 14; pantala has 16-bit tags";
-const LAYER2: &str = "matches packets in the link-layer passes; rules are evaluated for IP packets only";
 const DIVERTED: &str = "matches packets that came back from a divert socket; pantala has none";
 const STATELESS: &str = "is a stateless translation between families; pantala has the stateful one";
 const SCTP: &str = "answers with an ABORT of SCTP, which pantala does not speak";
@@ -120,8 +119,6 @@ pub const REFUSED: &[Refused] = &[
         "matches packets that the kernel's IPsec decrypted; pantala has none",
         "match what is encrypted with `proto esp`",
     ),
-    refused(Place::Option, "layer2", LAYER2, "leave it out"),
-    refused(Place::Option, "bridged", LAYER2, "leave it out"),
     refused(Place::Option, "fib", FIB, "leave it out"),
     refused(Place::Option, "mark", MARK, "use `tag N` and `tagged N`"),
     refused(Place::Option, "diverted", DIVERTED, "leave it out"),

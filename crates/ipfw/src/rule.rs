@@ -412,6 +412,39 @@ pub enum Hook {
     LocalOut,
     /// It leaves by a known interface.
     Egress,
+    /// `layer2`: an IP packet in a frame that a bridge forwards.
+    Layer2,
+    /// Any other frame that a bridge forwards: `layer2` names it, too.
+    Frame,
+}
+
+impl Hook {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Ingress,
+        Self::LocalIn,
+        Self::Forward,
+        Self::LocalOut,
+        Self::Egress,
+        Self::Layer2,
+        Self::Frame,
+    ];
+
+    /// Whether it is one of a bridge.
+    #[must_use]
+    pub const fn is_layer2(self) -> bool {
+        matches!(self, Self::Layer2 | Self::Frame)
+    }
+
+    /// Whether the word for `named` matches here. What a bridge forwards has come in, and has not gone out.
+    #[must_use]
+    pub const fn is(self, named: Self) -> bool {
+        match named {
+            Self::Ingress => matches!(self, Self::Ingress) || self.is_layer2(),
+            Self::Layer2 | Self::Frame => self.is_layer2(),
+            _ => self as u8 == named as u8,
+        }
+    }
 }
 
 /// Which interfaces.

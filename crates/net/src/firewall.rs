@@ -5,6 +5,7 @@
 //! walks the rules ([`walk`]) at each [`hook`] that has any; a hook without rules is not on its way.
 
 mod hook;
+mod layer2;
 pub mod pkt_info;
 pub mod ruleset;
 pub mod table;
@@ -56,6 +57,7 @@ pub use fwd::Via;
 pub use handoff::HandoffPoint;
 pub use hook::Hooks;
 pub(crate) use hook::{ask, ask_all, ask_outward, begin, settle};
+pub(crate) use layer2::{ask_frame, owner_of_error};
 pub(crate) use nat64_errors::cross;
 pub use pipe_io::Shape;
 pub(crate) use pipe_io::{release, shape};
@@ -191,10 +193,9 @@ impl Firewall {
         if !self.is_enabled {
             return Hooks::default();
         }
-        let all = [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress];
         // What answers here to what was redirected here must be seen when it leaves.
         let answers = |hook| hook == Hook::LocalOut && self.rules.redirects();
-        let busy = all.into_iter().filter(|hook| answers(*hook) || !self.rules.is_empty_at(*hook));
+        let busy = Hook::ALL.into_iter().filter(|hook| answers(*hook) || !self.rules.is_empty_at(*hook));
         busy.fold(Hooks::default(), Hooks::with)
     }
 
@@ -281,7 +282,7 @@ impl Firewall {
     /// obeyed `here` because it could not be on another CPU, from its action.
     fn ask_at(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook, rule: RuleId, here: bool) -> Option<Next> {
         let xmit = if matches!(hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
-        let Ok(info) = PktInfo::read(pkt, hook, pkt.rcvif, xmit) else {
+        let Ok(info) = PktInfo::at_hook(pkt, hook, pkt.rcvif, xmit) else {
             return Some(Next::Drop(DropReason::FirewallBogus));
         };
         let walk = Walk::new(PktInfo { tag: pkt.tag, ..info }, None);

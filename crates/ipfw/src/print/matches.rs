@@ -134,6 +134,7 @@ impl Display for Hook {
             Self::Forward => "forward",
             Self::LocalOut => "local-out",
             Self::Egress => "out",
+            Self::Layer2 | Self::Frame => "layer2",
         })
     }
 }

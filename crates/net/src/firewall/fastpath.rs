@@ -336,7 +336,7 @@ impl Firewall {
 
     /// Judges by walking the rules; the first match may be known already.
     #[inline(never)]
-    fn walk_all(
+    pub(super) fn walk_all(
         &mut self,
         cpu: &mut Cpu,
         pkt: &mut Pkt,

@@ -26,6 +26,12 @@ impl Hooks {
         self.0 & bit(hook) != 0
     }
 
+    /// Whether IP packets meet rules anywhere but at bridges.
+    #[must_use]
+    pub const fn has_of_ip(self) -> bool {
+        self.0 & !(bit(Hook::Layer2) | bit(Hook::Frame)) != 0
+    }
+
     /// Whether packets that are forwarded meet rules once their route is known.
     #[inline]
     #[must_use]

@@ -79,7 +79,8 @@ impl Message {
 pub(crate) fn shape(cpu: &mut Cpu, pkt: Pkt, shape: Shape, via: Option<IpAddr>) {
     let Shape { to, hook, rule } = shape;
     let ticket = ResumePoint { hook, rule, via, home: cpu.id, epoch: cpu.epoch };
-    let copy = copy(cpu, to, &pkt);
+    // A copy has no frame in front of it.
+    let copy = if hook.is_layer2() { None } else { copy(cpu, to, &pkt) };
     enter(cpu, to, pkt, ticket);
     if let Some(copy) = copy {
         enter(cpu, to, copy, ticket);
@@ -138,7 +139,7 @@ pub(crate) fn release(cpu: &mut Cpu) -> usize {
 fn enter(cpu: &mut Cpu, to: To, pkt: Pkt, ticket: ResumePoint) {
     let Some(firewall) = &mut cpu.firewall else { return cpu.drop_pkt(pkt, DropReason::PipeGone) };
     let xmit = if matches!(ticket.hook, Hook::Forward | Hook::Egress) { pkt.outif } else { 0 };
-    let Ok(info) = PktInfo::read(&pkt, ticket.hook, pkt.rcvif, xmit) else {
+    let Ok(info) = PktInfo::at_hook(&pkt, ticket.hook, pkt.rcvif, xmit) else {
         return cpu.drop_pkt(pkt, DropReason::FirewallBogus);
     };
     firewall.pipes.shortage(cpu.pool.shortage());

@@ -90,6 +90,34 @@ impl PktInfo {
         Self::usual(pkt, hook, recv, xmit).map_or_else(|| Self::read_with_care(pkt, hook, recv, xmit), Ok)
     }
 
+    /// [`Self::read`], also of a frame without an IP packet at its hook.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`]: it must not pass.
+    pub(super) fn at_hook(pkt: &Pkt, hook: Hook, recv: IfIndex, xmit: IfIndex) -> Result<Self, Malformed> {
+        if hook == Hook::Frame { Ok(Self::of_frame(recv)) } else { Self::read(pkt, hook, recv, xmit) }
+    }
+
+    /// Describes a frame without an IP packet.
+    const fn of_frame(recv: IfIndex) -> Self {
+        Self {
+            hook: Hook::Frame,
+            is_ip4: false,
+            part: Part::Later,
+            proto: u8::MAX,
+            src: 0,
+            dst: 0,
+            src_port: 0,
+            dst_port: 0,
+            tcp_flags: 0,
+            l4: 0,
+            recv,
+            xmit: 0,
+            tag: 0,
+        }
+    }
+
     /// Reads a packet that is [`usual`]; `None` of any other.
     #[inline(always)]
     pub(super) fn usual(pkt: &Pkt, hook: Hook, recv: IfIndex, xmit: IfIndex) -> Option<Self> {

@@ -8,6 +8,7 @@ use pkt::{Flags, Pkt};
 use super::{ask, shape};
 use crate::base::drop::DropReason;
 use crate::fib::{Metrics, flow_hash};
+use crate::ip::bridge_io;
 use crate::ip::forward;
 use crate::ip::icmp::is_one_host;
 use crate::ip::ip4::Ip4;
@@ -26,6 +27,9 @@ use crate::turn::next::Next;
 /// Next   [`Next::Local4`], [`Next::Local6`], [`Next::Output`], [`Next::Resolve`], [`Next::Answer`].
 /// Drops  [`DropReason::NoRoute`] and others of [`forward`].
 pub(super) fn go(cpu: &mut Cpu, pkt: Pkt, hook: Hook, via: Option<IpAddr>) {
+    if hook.is_layer2() {
+        return bridge_io::resume(cpu, pkt);
+    }
     if l4::is_ip4(&pkt) { go_on::<Ip4>(cpu, pkt, hook, via) } else { go_on::<Ip6>(cpu, pkt, hook, via) }
 }
 
@@ -85,6 +89,7 @@ fn by_link<F: Source>(
             }
         }
         Hook::LocalOut => output::to_link::<F>(cpu, pkt, ifindex, next_hop, metrics),
+        Hook::Layer2 | Hook::Frame => bridge_io::resume(cpu, pkt),
         Hook::Forward | Hook::Egress => {
             pkt.outif = ifindex;
             match if hook == Hook::Forward { ask(cpu, &mut pkt, Hook::Egress) } else { None } {

@@ -85,6 +85,8 @@ pub struct Ruleset {
     redirects: bool,
     /// For each hook and family: if the first that happens there is a look for a state, among which states.
     looks_first: [Option<FlowId>; VIEWS],
+    /// Rules that frames without an IP packet can match.
+    frames: Vec<u32>,
     /// For each slot of [`RuleId`] the epoch and position of the rule that has it.
     places: Vec<Option<(u16, u32)>>,
     /// For each slot one more than the epoch of the rule that has it, if [that lets packets pass](Self::passes).
@@ -172,9 +174,10 @@ impl Scope {
         Self(self.0 & other.0)
     }
 
-    /// At both families of a hook.
+    /// At both families of a hook; frames without an IP packet have none.
     const fn hook(hook: Hook) -> Self {
-        Self::at(hook, true).with(Self::at(hook, false))
+        let is_of_frames = matches!(hook, Hook::Frame);
+        Self::at(hook, !is_of_frames).with(Self::at(hook, false))
     }
 
     const fn meets(self, other: Self) -> bool {
@@ -205,6 +208,9 @@ impl Ruleset {
         seen: &mut Seen,
     ) -> Option<usize> {
         seen.arg = None;
+        if info.hook == Hook::Frame {
+            return self.first_of_frame(&Asked { info, pkt, tables }, from, seen);
+        }
         let [tree, others @ ..] = self.forest.trees(info.hook, info.is_ip4) else { return None };
         let asked = Asked { info, pkt, tables };
         // Few rules are a leaf, to which no way leads.
@@ -215,6 +221,20 @@ impl Ruleset {
         let first =
             if others.is_empty() { first } else { self.before(first, others, &point, from, &asked, seen) };
         first.map(|at| at as usize)
+    }
+
+    /// [`Self::first`] for a frame without an IP packet.
+    #[cold]
+    fn first_of_frame(&self, asked: &Asked<'_>, from: usize, seen: &mut Seen) -> Option<usize> {
+        let here = self.frames.iter().filter(|at| **at as usize >= from);
+        for at in here.copied() {
+            seen.arg = None;
+            if self.program.holds_for_frame(at, asked, seen) {
+                return Some(at as usize);
+            }
+        }
+        seen.arg = None;
+        None
     }
 
     /// The first rule of a tree in a range of positions that the packet matches.

@@ -18,7 +18,7 @@ use super::pipe::To;
 use super::pipe_io::Shape;
 use super::pkt_info::{Part, PktInfo};
 use super::ruleset::{Compiled, FlowId, Ruleset, Seen};
-use super::{Firewall, rewrite};
+use super::{Firewall, layer2, rewrite};
 use crate::base::drop::DropReason;
 use crate::ip::icmp::{Problem, RejectCode};
 use crate::turn::cpu::{Cpu, CpuId};
@@ -174,7 +174,9 @@ impl Firewall {
     /// Does what the rule says that made the packet's state, if there is one among those that the rule at `probe` looks
     /// for.
     fn obey_state(&mut self, cpu: &mut Cpu, pkt: &mut Pkt, walk: &mut Walk, probe: usize) -> Option<Step> {
-        if let Some(step) = self.meet(cpu, pkt, walk) {
+        if !walk.info.hook.is_layer2()
+            && let Some(step) = self.meet(cpu, pkt, walk)
+        {
             return Some(step);
         }
         let name = self.rules.rule(probe)?.flow;
@@ -210,7 +212,7 @@ impl Firewall {
         if rule.prob.is_some_and(|prob| !has_luck(cpu, prob)) {
             return Step::To(at + 1);
         }
-        if let Action::Redirect { .. } = rule.action {
+        if matches!(rule.action, Action::Redirect { .. }) && !walk.info.hook.is_layer2() {
             return self.redirect(cpu, pkt, walk, at);
         }
         if let Some(keep) = &rule.keep {
@@ -232,6 +234,7 @@ impl Firewall {
         self.note(cpu, pkt, walk, at);
         let Some(rule) = self.rules.rule(at) else { return Step::To(at + 1) };
         match rule.action {
+            ref action if walk.info.hook.is_layer2() && !layer2::obeys(action) => Step::To(at + 1),
             Action::Nat(_) | Action::Nptv6(_) | Action::Nat64(_) => self.translate(cpu, pkt, walk, at),
             _ => act(&self.rules, rule, pkt, walk, at),
         }
@@ -347,6 +350,10 @@ fn act(rules: &Ruleset, rule: &Compiled, pkt: &mut Pkt, walk: &mut Walk, at: usi
     match &rule.action {
         Action::Allow => Step::Done(Verdict::Pass),
         Action::Deny => Step::die(DropReason::FirewallDeny),
+        // A bridge has no address to answer from.
+        Action::Unreach(_) | Action::Reset if walk.info.hook.is_layer2() => {
+            Step::die(DropReason::FirewallReject)
+        }
         Action::Unreach(unreach) => Step::go(Next::Answer(Problem::Refused(refusal(*unreach)))),
         Action::Reset => Step::go(Next::Reset),
         Action::Count | Action::CheckState(_) => next,

@@ -25,6 +25,7 @@ use crate::out::{ifq, offload};
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::netisr::dispatch;
 use crate::turn::next::{Next, Resume};
+use crate::turn::pfil;
 use crate::turn::rss;
 
 /// Takes a frame of a port, whose Ethernet header is still on it.
@@ -34,7 +35,7 @@ use crate::turn::rss;
 /// Drops  [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`], [`DropReason::Monitor`], [`DropReason::EtherShort`],
 ///        [`DropReason::EtherMulticastSource`], [`DropReason::BridgeReserved`], [`DropReason::BridgeSpan`],
 ///        [`DropReason::BridgeLoop`], [`DropReason::BridgeSamePort`], [`DropReason::BridgePrivate`],
-///        [`DropReason::BridgeTooBig`], [`DropReason::BridgeStorm`], [`DropReason::BridgeNoPort`].
+///        [`DropReason::BridgeTooBig`], [`DropReason::BridgeStorm`], [`DropReason::BridgeNoPort`], and those of rules.
 pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     let Some(port) = cpu.tables.ifnet(pkt.rcvif).and_then(|ifnet| ifnet.port) else {
         return cpu.drop_pkt(pkt, DropReason::InterfaceGone);
@@ -53,6 +54,9 @@ pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) {
 fn other_owner(cpu: &Cpu, pkt: &mut Pkt) -> Option<CpuId> {
     if cpu.placement.cpus() == 1 {
         return None;
+    }
+    if let Some(owner) = pfil::owner_of_error(cpu, pkt) {
+        return (owner != cpu.id).then_some(owner);
     }
     if !pkt.flags.has(Flags::HASH) {
         let inner = pkt.window(HEADER_LEN);
@@ -103,20 +107,42 @@ fn learn(cpu: &mut Cpu, pkt: &Pkt, port: Port) -> Result<Header, DropReason> {
     Ok(header)
 }
 
-/// Brings a frame to where its destination is.
+/// Gives a frame for the bridge itself to the host, and brings others to where their destination is.
 fn relay(cpu: &mut Cpu, mut pkt: Pkt, port: Port, header: &Header) {
     recognise_checksum(cpu, &mut pkt);
     copy_to_spans(cpu, &pkt, port.bridge);
     if cpu.tables.ifnet(port.bridge).is_some_and(|bridge| bridge.mac == header.dst) {
         return deliver(cpu, pkt, port.bridge);
     }
-    if header.dst.is_multicast() {
-        if let Some(copy) = copy(cpu, &pkt) {
-            deliver(cpu, copy, port.bridge);
-        }
+    if header.dst.is_multicast()
+        && let Some(copy) = copy(cpu, &pkt)
+    {
+        deliver(cpu, copy, port.bridge);
+    }
+    match pfil::ask_frame(cpu, &mut pkt) {
+        None => forward(cpu, pkt, port),
+        Some(next) => dispatch(cpu, pkt, next),
+    }
+}
+
+/// Takes a frame on that rules have let pass after a wait. It begins behind its Ethernet header.
+///
+/// Drops  [`DropReason::InterfaceGone`], and those of [`input`] for frames that are forwarded.
+pub(crate) fn resume(cpu: &mut Cpu, mut pkt: Pkt) {
+    let port = cpu.tables.ifnet(pkt.rcvif).and_then(|ifnet| ifnet.port);
+    let Some(port) = port.filter(|_| pkt.prepend(HEADER_LEN).is_ok()) else {
+        return cpu.drop_pkt(pkt, DropReason::InterfaceGone);
+    };
+    forward(cpu, pkt, port);
+}
+
+/// Sends a frame of a port by the port of its destination, or by all.
+fn forward(cpu: &mut Cpu, pkt: Pkt, port: Port) {
+    let dst = Mac(*pkt.window(0).first_chunk().unwrap_or(&[0; 6]));
+    if dst.is_multicast() {
         return flood(cpu, pkt, port.bridge, Some(port));
     }
-    match fdb::find(cpu, &fdb::Key { ifindex: port.bridge, mac: header.dst }) {
+    match fdb::find(cpu, &fdb::Key { ifindex: port.bridge, mac: dst }) {
         Some(Behind::Port(to)) if to == pkt.rcvif => cpu.drop_pkt(pkt, DropReason::BridgeSamePort),
         Some(Behind::Port(to)) => match refusal(cpu, &pkt, Some(port), to) {
             None => send(cpu, pkt, port.bridge, to),

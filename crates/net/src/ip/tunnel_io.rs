@@ -198,7 +198,7 @@ fn again(cpu: &mut Cpu, mut pkt: Pkt, place: Next) {
 /// Drops  those of [`ether::input`].
 pub(super) fn begin_frame(cpu: &mut Cpu, mut pkt: Pkt) {
     let next = match ether::input(cpu, &mut pkt) {
-        place @ (Next::Ip4 | Next::Ip6 | Next::Arp) => rss::place(cpu, &mut pkt, place),
+        here @ (Next::Ip4 | Next::Ip6 | Next::Arp) => rss::place(cpu, &mut pkt, here),
         other => other,
     };
     match next {

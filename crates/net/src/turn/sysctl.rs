@@ -30,6 +30,17 @@ pub struct Sysctls {
     pub ports: PortRange,
     /// What rings a device's doorbell before the end of the turn.
     pub doorbell_at: DoorbellAt,
+    /// Frames of bridges that rules are asked about.
+    pub bridge_ipfw: BridgeIpfw,
+}
+
+/// Frames of bridges that rules are asked about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BridgeIpfw {
+    /// Frames that are forwarded, ARP excepted.
+    pub is_asked: bool,
+    /// ARP, too.
+    pub is_asked_of_arp: bool,
 }
 
 /// One variable.

@@ -23,7 +23,6 @@ use crate::link::tables::{Config, IfAddr, Ifnet, Rxcsum, Tables};
 
 use choices::Dice;
 
-const HOOKS: [Hook; 5] = [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress];
 /// Packets that each list of rules is asked about.
 const PACKETS: usize = 96;
 
@@ -61,14 +60,19 @@ fn check(
     disabled: u32,
 ) -> bool {
     let bytes = packets::packet(dice);
-    let hook = HOOKS[dice.below(HOOKS.len())];
+    let hook = dice.of(&Hook::ALL);
     let (recv, xmit, tag) = (dice.small(4), dice.small(4), dice.small(3));
-    let frame = dice.of(&[0, 1, 1, 2]);
+    // A bridge has the frame as it is.
+    let frame = if hook.is_layer2() { 1 } else { dice.of(&[0, 1, 1, 2]) };
     let addrs = [packets::mac(dice), packets::mac(dice)];
-    let Some(mut pkt) = load(pool, &addrs, frame == 2, &bytes) else { return false };
+    let kind = if hook == Hook::Frame { dice.of(&[1, 0x806, 0x88f0]) } else { 0 };
+    let Some(mut pkt) = load(pool, &addrs, frame == 2, kind, &bytes) else { return false };
     pkt.moved = frame == 0;
-    let info = PktInfo::read(&pkt, hook, recv, xmit);
-    let mut plain = Plain::read(&bytes, hook, recv, xmit, tag);
+    let info = PktInfo::at_hook(&pkt, hook, recv, xmit);
+    let mut plain = match hook {
+        Hook::Frame => Some(Plain::of_frame(kind, addrs, recv, tag)),
+        _ => Plain::read(&bytes, hook, recv, xmit, tag),
+    };
     plain.iter_mut().for_each(|plain| plain.frame = (frame != 0).then_some(addrs));
     assert_eq!(info.is_err(), plain.is_none(), "{info:?} of {bytes:x?}");
     let (Ok(mut info), Some(plain)) = (info, plain) else {
@@ -92,10 +96,11 @@ fn all(ruleset: &Ruleset, info: &PktInfo, pkt: &Pkt, tables: &Tables, from: usiz
 }
 
 /// A packet as input leaves it: behind the header of its frame, and perhaps behind a tag.
-fn load(pool: &mut Pool, addrs: &[[u8; 6]; 2], is_tagged: bool, bytes: &[u8]) -> Option<Pkt> {
+fn load(pool: &mut Pool, addrs: &[[u8; 6]; 2], is_tagged: bool, kind: u16, bytes: &[u8]) -> Option<Pkt> {
     let mut pkt = pool.take()?;
     pkt.buffer_mut().fill(0xa5);
-    let frame = [addrs.as_flattened(), &[0; 6][..if is_tagged { 6 } else { 2 }], bytes].concat();
+    let tag = &[0; 4][..if is_tagged { 4 } else { 0 }];
+    let frame = [addrs.as_flattened(), tag, &kind.to_be_bytes(), bytes].concat();
     pkt.append(frame.len()).ok()?.copy_from_slice(&frame);
     pkt.trim_front(frame.len() - bytes.len());
     if is_tagged {

@@ -99,6 +99,7 @@ impl Field {
             }
             Self::Ext6 => (!info.is_ip4).then(|| ext6(pkt)),
             Self::Frag => Some(fragment(info, pkt)),
+            Self::MacType if info.hook == Hook::Frame => frame_type(pkt),
             Self::MacType => Some(if info.is_ip4 { 0x0800 } else { 0x86dd }),
             Self::IcmpType => (info.is_icmp() && info.is_ip4).then_some(info.src_port.into()),
             Self::Icmp6Type => (info.is_icmp() && !info.is_ip4).then_some(info.src_port.into()),
@@ -132,14 +133,27 @@ impl Field {
 /// it is.
 pub(super) fn frame(asked: &Asked<'_>) -> Option<[u64; 2]> {
     let Asked { info, pkt, .. } = asked;
+    if info.hook.is_layer2() {
+        return addrs(pkt, HEADER_LEN);
+    }
     let no_frame = pkt.moved || pkt.flags.any(PktFlags::LOCAL.with(PktFlags::REASSEMBLED));
     if info.hook != Hook::Ingress || no_frame {
         return None;
     }
     let tags = asked.tables.logical.tags(pkt.rcvif).max(usize::from(pkt.flags.has(PktFlags::VLAN)));
-    let addrs = pkt.before(HEADER_LEN + tags * TAG_LEN)?.first_chunk::<12>()?;
-    let [a, b, c, d, e, f, g, h, i, j, k, l] = *addrs;
+    addrs(pkt, HEADER_LEN + tags * TAG_LEN)
+}
+
+/// The link addresses that lie so many bytes in front of a packet.
+fn addrs(pkt: &Pkt, before: usize) -> Option<[u64; 2]> {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = *pkt.before(before)?.first_chunk::<12>()?;
     Some([[0, 0, a, b, c, d, e, f], [0, 0, g, h, i, j, k, l]].map(u64::from_be_bytes))
+}
+
+/// The type of the frame whose header lies in front of its payload.
+fn frame_type(pkt: &Pkt) -> Option<u32> {
+    let [hi, lo] = *pkt.before(2)?.first_chunk()?;
+    Some(u16::from_be_bytes([hi, lo]).into())
 }
 
 fn some(index: u16) -> Option<u32> {

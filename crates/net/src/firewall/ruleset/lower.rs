@@ -36,9 +36,11 @@ pub(super) fn lower(
         let target = target(&ruleset, at);
         ruleset.rules[at].target = target;
     }
+    let of_frames = ruleset.rules.iter().zip(0..).filter(|(rule, _)| rule.scope.meets(FRAMES));
+    ruleset.frames = of_frames.map(|(_, at)| at).collect();
     ruleset.places = places(&ruleset.rules);
     ruleset.passing = passing(&ruleset.rules, ruleset.places.len());
-    for hook in [Hook::Ingress, Hook::LocalIn, Hook::Forward, Hook::LocalOut, Hook::Egress] {
+    for hook in Hook::ALL.into_iter().filter(|hook| *hook != Hook::Frame) {
         for is_ip4 in [true, false] {
             ruleset.looks_first[view(hook, is_ip4)] = ruleset.finds_first(Scope::at(hook, is_ip4));
         }
@@ -52,6 +54,9 @@ fn forest(list: &[Entry], rules: &[Compiled], tables: &Tables) -> Forest {
     };
     let (of_ip4, of_ip6) = (areas(true), areas(false));
     tree::build(|scope| {
+        if !scope.meets(EVERY_IP) {
+            return Vec::new();
+        }
         let areas = if scope.meets(EVERY_IP4) { &of_ip4 } else { &of_ip6 };
         let all = rules.iter().zip(areas).zip(0..);
         let here = all.filter(|((rule, _), _)| rule.scope.meets(scope));
@@ -85,7 +90,9 @@ fn passing(rules: &[Compiled], slots: usize) -> Vec<u32> {
     passing
 }
 
-const EVERYWHERE: Scope = Scope((1 << 10) - 1);
+const EVERYWHERE: Scope = EVERY_IP.with(FRAMES);
+const EVERY_IP: Scope = Scope((1 << 12) - 1);
+const FRAMES: Scope = Scope::at(Hook::Frame, false);
 
 struct Lowering<'t> {
     program: Program,
@@ -103,6 +110,9 @@ impl Lowering<'_> {
             match decided(clause) {
                 Some(holds_at) => scope = scope.and(holds_at),
                 None => self.clause(clause),
+            }
+            if !clause.any.iter().any(|term| term.not || is_of_frame(&term.is)) {
+                scope = scope.and(EVERY_IP);
             }
         }
         Compiled {
@@ -132,7 +142,9 @@ impl Lowering<'_> {
         let next = self.at() + index(clause.any.len());
         for term in &clause.any {
             let test = self.test(&term.is);
-            self.program.steps.push(Step { test, not: term.not, is_pure: is_pure(&test), next });
+            let is_of_frame = is_of_frame(&term.is);
+            let step = Step { test, not: term.not, is_pure: is_pure(&test), is_of_frame, next };
+            self.program.steps.push(step);
         }
     }
 
@@ -303,7 +315,25 @@ impl Lowering<'_> {
     }
 }
 
-/// Where a rule is asked: on the way in and out, unless it names another hook; then its words decide.
+/// Whether a match asks for what any frame has, also one without an IP packet.
+const fn is_of_frame(is: &Match) -> bool {
+    matches!(
+        is,
+        Match::Any
+            | Match::Src(Addr::Any)
+            | Match::Dst(Addr::Any)
+            | Match::At(_)
+            | Match::Recv(_)
+            | Match::Xmit(_)
+            | Match::Via(_)
+            | Match::Mac { .. }
+            | Match::MacType(_)
+            | Match::Tagged(_)
+            | Match::Lookup { key: Key::SrcMac | Key::DstMac | Key::RecvIf, .. }
+    )
+}
+
+/// Where a rule is asked: on the way in and out, and by bridges, unless it names another hook; then its words decide.
 fn scope(body: &[Clause]) -> Scope {
     let names_another = |term: &Term| {
         !term.not && matches!(term.is, Match::At(Hook::LocalIn | Hook::Forward | Hook::LocalOut))
@@ -311,7 +341,8 @@ fn scope(body: &[Clause]) -> Scope {
     if body.iter().flat_map(|clause| &clause.any).any(names_another) {
         EVERYWHERE
     } else {
-        Scope::hook(Hook::Ingress).with(Scope::hook(Hook::Egress))
+        let by_default = [Hook::Ingress, Hook::Egress, Hook::Layer2, Hook::Frame];
+        by_default.into_iter().fold(Scope::NOWHERE, |all, hook| all.with(Scope::hook(hook)))
     }
 }
 
@@ -320,9 +351,9 @@ fn decided(clause: &Clause) -> Option<Scope> {
     clause.any.iter().try_fold(Scope::NOWHERE, |all, term| {
         let holds_at = match term.is {
             Match::Any | Match::Src(Addr::Any) | Match::Dst(Addr::Any) => EVERYWHERE,
-            Match::At(hook) => Scope::hook(hook),
+            Match::At(named) => at(named),
             Match::Version(4) => EVERY_IP4,
-            Match::Version(6) => EVERY_IP4.not(),
+            Match::Version(6) => EVERY_IP.and(EVERY_IP4.not()),
             Match::Version(_) => Scope::NOWHERE,
             _ => return None,
         };
@@ -330,7 +361,13 @@ fn decided(clause: &Clause) -> Option<Scope> {
     })
 }
 
-const EVERY_IP4: Scope = Scope(0b10_1010_1010);
+/// Where the word for a hook matches.
+fn at(named: Hook) -> Scope {
+    let all = Hook::ALL.into_iter().filter(|hook| hook.is(named));
+    all.fold(Scope::NOWHERE, |all, hook| all.with(Scope::hook(hook)))
+}
+
+const EVERY_IP4: Scope = Scope(0b1010_1010_1010);
 
 impl Scope {
     const fn not(self) -> Self {

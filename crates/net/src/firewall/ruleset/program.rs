@@ -43,6 +43,8 @@ pub(super) struct Step {
     pub(super) not: bool,
     /// Whether the answer is the same for all packets of a flow.
     pub(super) is_pure: bool,
+    /// Whether it asks for what any frame has, also one without an IP packet.
+    pub(super) is_of_frame: bool,
     /// Where the next clause begins: there it goes on when this one holds.
     pub(super) next: u32,
 }
@@ -158,6 +160,25 @@ impl Program {
         true
     }
 
+    /// [`Self::holds`] for a frame without an IP packet: what is asked of that does not apply.
+    pub(super) fn holds_for_frame(&self, rule: u32, asked: &Asked<'_>, seen: &mut Seen) -> bool {
+        let Some(&[start, end]) = self.starts.get(rule as usize..).and_then(<[u32]>::first_chunk) else {
+            return false;
+        };
+        let mut at = start;
+        while at < end {
+            let Some(step) = self.steps.get(at as usize) else { return false };
+            at = at.wrapping_add(1);
+            let is_so = step.is_of_frame && self.test(&step.test, asked, &mut seen.arg);
+            if is_so != step.not {
+                at = step.next;
+            } else if at == step.next {
+                return false;
+            }
+        }
+        true
+    }
+
     #[inline]
     fn test(&self, test: &Test, asked: &Asked<'_>, arg: &mut Option<TableArg>) -> bool {
         let info = asked.info;
@@ -179,7 +200,7 @@ impl Program {
             Test::Always => true,
             Test::Never | Test::Proto(_) | Test::Port(..) | Test::Net4(..) | Test::TcpFlags { .. } => false,
             Test::Ip4(is_ip4) => info.is_ip4 == is_ip4,
-            Test::At(hook) => info.hook == hook,
+            Test::At(hook) => info.hook.is(hook),
             Test::Nets { end, v4, .. } if info.is_ip4 => {
                 let addr = end.addr4(info);
                 part(&self.nets4, v4).iter().any(|net| addr & net.mask == net.addr)

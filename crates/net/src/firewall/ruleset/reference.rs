@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::RangeInclusive;
 
 use ipfw::command::{FlowPart, TableEntry, TableKey};
-use ipfw::rule::{Addr, Bits, Clause, Hook, If, Key, Match, Net, Rule, TableRef, frag};
+use ipfw::rule::{Addr, Bits, Clause, Hook, If, Key, MacMask, Match, Net, Rule, TableRef, frag};
 
 use crate::fib::{Hop, Prefix, To};
 use crate::link::tables::{Ifnet, Tables};
@@ -64,6 +64,8 @@ pub(super) struct Plain {
     pub(super) tag: u16,
     /// The link addresses of its frame, the receiver's first.
     pub(super) frame: Option<[[u8; 6]; 2]>,
+    /// The type of a frame without an IP packet.
+    kind: u16,
     bytes: Vec<u8>,
     src: IpAddr,
     dst: IpAddr,
@@ -95,6 +97,7 @@ impl Plain {
                 xmit,
                 tag,
                 frame: None,
+                kind: 0,
             }
         } else {
             let octets = |at: usize| <[u8; 16]>::try_from(&bytes[at..at + 16]).map(Ipv6Addr::from).ok();
@@ -111,15 +114,37 @@ impl Plain {
                 xmit,
                 tag,
                 frame: None,
+                kind: 0,
             }
         };
         plain.step_over()?;
         plain.is_whole_enough().then_some(plain)
     }
 
+    /// A frame of this type without an IP packet.
+    pub(super) const fn of_frame(kind: u16, frame: [[u8; 6]; 2], recv: u16, tag: u16) -> Self {
+        let nowhere = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+        Self {
+            hook: Hook::Frame,
+            recv,
+            xmit: 0,
+            tag,
+            frame: Some(frame),
+            kind,
+            bytes: Vec::new(),
+            src: nowhere,
+            dst: nowhere,
+            proto: u8::MAX,
+            extensions: Vec::new(),
+            upper: 0,
+            fragment: (0, false),
+        }
+    }
+
     /// The receiver of its frame, or the sender: known while it comes in.
     fn mac(&self, end: usize) -> Option<[u8; 6]> {
-        self.frame.filter(|_| self.hook == Hook::Ingress).map(|frame| frame[end])
+        let is_known = self.hook == Hook::Ingress || self.hook.is_layer2();
+        self.frame.filter(|_| is_known).map(|frame| frame[end])
     }
 
     fn step_over(&mut self) -> Option<()> {
@@ -199,9 +224,34 @@ pub(super) fn matches(rule: &Rule, plain: &Plain, world: &World<'_>) -> bool {
 }
 
 fn is_asked_at(rule: &Rule, hook: Hook) -> bool {
-    let usual = [Hook::Ingress, Hook::Egress];
+    let usual = [Hook::Ingress, Hook::Egress, Hook::Layer2, Hook::Frame];
     let mut terms = rule.body.iter().flat_map(|clause| &clause.any).filter(|term| !term.not);
     usual.contains(&hook) || terms.any(|term| matches!(&term.is, Match::At(other) if !usual.contains(other)))
+}
+
+/// [`is`] for a frame without an IP packet: only what frames have is asked for.
+fn is_of_frame(what: &Match, plain: &Plain, world: &World<'_>) -> bool {
+    match what {
+        Match::Any | Match::Src(Addr::Any) | Match::Dst(Addr::Any) => true,
+        Match::At(hook) => [Hook::Ingress, Hook::Layer2].contains(hook),
+        Match::Recv(which) | Match::Via(which) => is_if(which, plain.recv, world),
+        Match::MacType(ranges) => within(ranges, plain.kind),
+        Match::Mac { dst, src } => is_between(plain, [dst, src]),
+        Match::Tagged(ranges) => plain.tag != 0 && within(ranges, plain.tag),
+        Match::Lookup { key: key @ (Key::SrcMac | Key::DstMac | Key::RecvIf), table } => {
+            is_in_table(*key, table, plain, world)
+        }
+        _ => false,
+    }
+}
+
+fn is_between(plain: &Plain, ends: [&MacMask; 2]) -> bool {
+    let is_any = ends.iter().all(|end| end.mask == [0; 6]);
+    is_any
+        || ends.into_iter().enumerate().all(|(end, meant)| {
+            let is = |mac: [u8; 6]| (0..6).all(|at| (mac[at] ^ meant.addr[at]) & meant.mask[at] == 0);
+            plain.mac(end).is_some_and(is)
+        })
 }
 
 fn holds(clause: &Clause, plain: &Plain, world: &World<'_>) -> bool {
@@ -209,6 +259,9 @@ fn holds(clause: &Clause, plain: &Plain, world: &World<'_>) -> bool {
 }
 
 fn is(what: &Match, plain: &Plain, world: &World<'_>) -> bool {
+    if plain.hook == Hook::Frame {
+        return is_of_frame(what, plain, world);
+    }
     match what {
         Match::Any => true,
         Match::Version(version) => plain.bytes[0] >> 4 == *version,
@@ -217,7 +270,7 @@ fn is(what: &Match, plain: &Plain, world: &World<'_>) -> bool {
         Match::Dst(addr) => is_addr(addr, plain.dst, world),
         Match::SrcPort(ranges) => plain.ports().is_some_and(|(src, _)| within(ranges, src)),
         Match::DstPort(ranges) => plain.ports().is_some_and(|(_, dst)| within(ranges, dst)),
-        Match::At(hook) => plain.hook == *hook,
+        Match::At(hook) => plain.hook.is(*hook),
         Match::Recv(which) => is_if(which, plain.recv, world),
         Match::Xmit(which) => is_if(which, plain.xmit, world),
         Match::Via(which) => is_if(which, plain.via(), world),
@@ -238,10 +291,7 @@ fn is(what: &Match, plain: &Plain, world: &World<'_>) -> bool {
             !plain.is_ip4() && labels.contains(&label)
         }
         Match::MacType(ranges) => within(ranges, if plain.is_ip4() { 0x800 } else { 0x86dd }),
-        Match::Mac { dst, src } => [dst, src].into_iter().enumerate().all(|(end, meant)| {
-            let is = |mac: [u8; 6]| (0..6).all(|at| (mac[at] ^ meant.addr[at]) & meant.mask[at] == 0);
-            (dst.mask == [0; 6] && src.mask == [0; 6]) || plain.mac(end).is_some_and(is)
-        }),
+        Match::Mac { dst, src } => is_between(plain, [dst, src]),
         Match::Tagged(ranges) => plain.tag != 0 && within(ranges, plain.tag),
         Match::VerRevPath | Match::VerSrcReach | Match::AntiSpoof => is_way_back(what, plain, world.tables),
         Match::Lookup { key, table } => is_in_table(*key, table, plain, world),

@@ -92,20 +92,23 @@ fn plain_but(pkt: &mut Pkt, at: u16, own: &Own, flags: Flags) -> Option<u32> {
     Some(dst.to_bits())
 }
 
+/// Checks an IPv4 header, cuts off what follows the packet in its frame, and notes its protocol; returns the header's length.
+pub(crate) fn fit(cpu: &mut Cpu, pkt: &mut Pkt) -> Result<u16, DropReason> {
+    let header_len = check_header(pkt)?;
+    let ip = pkt.window(0);
+    let total_len = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+    if total_len != pkt.len() {
+        cut_padding(cpu, pkt, header_len, total_len)?;
+    }
+    (pkt.l4, pkt.proto) = (header_len, pkt.window(0)[9]);
+    Ok(header_len)
+}
+
 fn step_by_step(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u32) -> Next {
-    let header_len = match check_header(pkt) {
+    let header_len = match fit(cpu, pkt) {
         Ok(len) => len,
         Err(reason) => return Next::Drop(reason),
     };
-    let ip = pkt.window(0);
-    let total_len = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-    if total_len != pkt.len()
-        && let Err(reason) = cut_padding(cpu, pkt, header_len, total_len)
-    {
-        return Next::Drop(reason);
-    }
-    pkt.l4 = header_len;
-    pkt.proto = pkt.window(0)[9];
     recognise_checksum(cpu, pkt);
     let (src, dst) = (src(pkt), dst(pkt));
     let is_odd = header_len != L4 || !are_usual(src, dst) || pkt.flags.any(LINK_GROUP);

@@ -85,23 +85,29 @@ fn plain_but(pkt: &mut Pkt, at: u16, own: &Own, flags: Flags) -> Option<u128> {
     Some(u128::from_be_bytes(dst))
 }
 
-fn step_by_step(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u128) -> Next {
+/// Checks an IPv6 header, cuts off what follows the packet in its frame, and notes the next header, which it returns.
+pub(crate) fn fit(cpu: &mut Cpu, pkt: &mut Pkt) -> Result<u8, DropReason> {
     if pkt.head_len() < HEADER_LEN {
-        return Next::Drop(DropReason::Ip6Short);
+        return Err(DropReason::Ip6Short);
     }
     let ip = pkt.window(0);
     if ip[0] >> 4 != 6 {
-        return Next::Drop(DropReason::Ip6BadVersion);
+        return Err(DropReason::Ip6BadVersion);
     }
     let next_header = ip[6];
     let total_len = HEADER_LEN + usize::from(u16::from_be_bytes([ip[4], ip[5]]));
-    if total_len != pkt.len()
-        && let Err(reason) = cut_padding(cpu, pkt, total_len)
-    {
-        return Next::Drop(reason);
+    if total_len != pkt.len() {
+        cut_padding(cpu, pkt, total_len)?;
     }
-    pkt.l4 = L4;
-    pkt.proto = next_header;
+    (pkt.l4, pkt.proto) = (L4, next_header);
+    Ok(next_header)
+}
+
+fn step_by_step(cpu: &mut Cpu, pkt: &mut Pkt, key: &mut u128) -> Next {
+    let next_header = match fit(cpu, pkt) {
+        Ok(next_header) => next_header,
+        Err(reason) => return Next::Drop(reason),
+    };
     recognise_checksum(cpu, pkt);
     let (src, dst) = (src(pkt), dst(pkt));
     let is_odd = next_header == Protocol::HOP_BY_HOP.0 || !is_usual(src) || !is_usual(dst);

@@ -199,7 +199,7 @@ impl Netisr {
     }
 
     fn settle_detour(&mut self) {
-        self.cpu.takes_detour = self.cpu.flows.is_some() || self.cpu.hooks != Hooks::default();
+        self.cpu.takes_detour = self.cpu.flows.is_some() || self.cpu.hooks.has_of_ip();
     }
 
     /// Begins a program on this CPU.

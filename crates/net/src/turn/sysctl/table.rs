@@ -233,6 +233,18 @@ pub const VARIABLES: &[Variable] = &[
     ),
     v("net.inet6.ip6.redirect", ANY, "send ICMPv6 redirects", |_| Slot::Fixed(0)),
     v(
+        "net.link.bridge.ipfw",
+        SWITCH,
+        "ask the firewall's rules about frames that bridges forward (`layer2`), ARP excepted",
+        |all| Slot::Switch(&mut all.bridge_ipfw.is_asked),
+    ),
+    v(
+        "net.link.bridge.ipfw_arp",
+        SWITCH,
+        "with net.link.bridge.ipfw, ask the firewall's rules about ARP, too",
+        |all| Slot::Switch(&mut all.bridge_ipfw.is_asked_of_arp),
+    ),
+    v(
         "net.link.stage_bytemax",
         1..=STAGED_BYTES_MAX,
         "staged bytes that ring a device's doorbell before the end of the turn",

@@ -44,7 +44,8 @@ impl Control {
         let is_out = matches!(record.hook, Hook::Forward | Hook::Egress | Hook::LocalOut);
         let via = if is_out && record.xmit != 0 { record.xmit } else { record.recv };
         let interface = self.name_of(via);
-        let mut text = format!("ipfw: {} {} {}", record.rule, record.done, packet(&record.snap));
+        let what = if record.hook == Hook::Frame { "MAC".to_owned() } else { packet(&record.snap) };
+        let mut text = format!("ipfw: {} {} {what}", record.rule, record.done);
         text += if is_out { " out" } else { " in" };
         if let Some(name) = &interface {
             text += &format!(" via {name}");

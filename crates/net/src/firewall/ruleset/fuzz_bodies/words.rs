@@ -108,9 +108,9 @@ fn flow_question(dice: &mut Dice<'_>) -> Match {
 }
 
 fn place_question(dice: &mut Dice<'_>) -> Match {
-    use Hook::{Egress, Forward, Ingress, LocalIn, LocalOut};
+    use Hook::{Egress, Forward, Ingress, Layer2, LocalIn, LocalOut};
     match dice.below(9) {
-        0 | 1 => Match::At(dice.of(&[Ingress, Egress, Ingress, Egress, LocalIn, Forward, LocalOut])),
+        0 | 1 => Match::At(dice.of(&[Ingress, Egress, Ingress, Egress, LocalIn, Forward, LocalOut, Layer2])),
         2 => Match::Recv(interface(dice)),
         3 => Match::Xmit(interface(dice)),
         4 => Match::Via(interface(dice)),
@@ -140,7 +140,7 @@ fn ip_question(dice: &mut Dice<'_>) -> Match {
         10 => Match::Ext6Header(dice.byte()),
         11 => Match::FlowLabel(vec![dice.of(&[0, 5]), 9]),
         _ => match dice.below(2) {
-            0 => Match::MacType(dice.of(&[&[0x800..=0x800], &[0x86dd..=0x86ff], &[1..=1]]).to_vec()),
+            0 => Match::MacType(dice.of(&[&[0x800..=0x800], &[0x86dd..=0x88ff], &[1..=1]]).to_vec()),
             _ => Match::Mac { dst: mac_mask(dice), src: mac_mask(dice) },
         },
     }
