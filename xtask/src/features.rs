@@ -108,6 +108,24 @@ fn replaced(page: &str, table: &str) -> Result<String> {
     Ok(format!("{before}{BEGIN}\n{table}{END}{after}"))
 }
 
+/// The text of all Rust files of the crates.
+#[cfg(test)]
+pub fn sources() -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut dirs = vec![root().join("crates")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                texts.push(std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    texts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,22 +163,5 @@ mod tests {
         for feature in load().unwrap().iter().filter(|feature| feature.state == State::Partial) {
             assert!(!feature.note.is_empty(), "what is missing of `{}`?", feature.name);
         }
-    }
-
-    /// The text of all Rust files of the crates.
-    fn sources() -> Vec<String> {
-        let mut texts = Vec::new();
-        let mut dirs = vec![root().join("crates")];
-        while let Some(dir) = dirs.pop() {
-            for entry in std::fs::read_dir(dir).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    dirs.push(path);
-                } else if path.extension().is_some_and(|extension| extension == "rs") {
-                    texts.push(std::fs::read_to_string(path).unwrap());
-                }
-            }
-        }
-        texts
     }
 }

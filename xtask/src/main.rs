@@ -3,6 +3,7 @@
 #![expect(unreachable_pub, reason = "a program: `pub` means to its other modules")]
 
 mod args;
+mod atf;
 mod checks;
 mod features;
 mod fuzz;
@@ -51,6 +52,14 @@ const COMMANDS: &[Command] = &[
         about: "Runs N simulated worlds that seeds from S on think up (default: 2000 from 1), and N/20 of each kind\n\
                 that a test describes, optimised. A failure prints its seed, and how to live through it again.",
         run: checks::worlds,
+    },
+    Command {
+        name: "atf",
+        usage: "[--only WORD] [--json] | --check | --write",
+        about: "Runs the tests that show the cases of NetBSD's network suite, as ATF.toml has them, and all described worlds;\n\
+                prints a line for each case: passed, failed, missing, or not applicable. --only runs the cases whose names\n\
+                contain a word; --write puts the map into docs/evidence/ATF.md, --check says whether it is there.",
+        run: atf::command,
     },
     Command {
         name: "meddle",

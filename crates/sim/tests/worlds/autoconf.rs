@@ -70,6 +70,41 @@ fn the_router_that_wants_most_is_taken_and_another_when_it_does_not_answer() {
 }
 
 #[test]
+fn a_default_router_is_used_until_its_lifetime_ends() {
+    for cpus in CPUS {
+        let mut link = Link::new("router_expires", cpus, link::EUI64);
+        link.hear(1, RouterAdvert { lifetime_s: 60, ..advert() }, &[Opt::Prefix(prefix(1))]);
+        assert_eq!((link.chosen(), link.pings(FAR)), (Some(router(1)), 3));
+        link.world.run_for(50 * SECOND);
+        assert_eq!(link.pings(FAR), 3, "{:?}", link.host().drops());
+        link.world.run_for(15 * SECOND);
+        assert_eq!(link.chosen(), None);
+        let mut cpus = link.host().cpus.iter().map(|cpu| &cpu.netisr.cpu);
+        assert!(
+            cpus.all(|cpu| net::output::source_for(cpu, FAR.into()).is_none()),
+            "no CPU has a way any more"
+        );
+        assert_eq!(link.addrs(), ["2001:db8:1::ff:fe00:102"], "the address lives on");
+    }
+}
+
+#[test]
+fn a_prefix_of_two_routers_is_one_address_that_outlives_either_router() {
+    for cpus in CPUS {
+        let mut link = Link::new("one_prefix", cpus, link::EUI64);
+        for number in [1, 2] {
+            link.hear(number, RouterAdvert { lifetime_s: 60, ..advert() }, &[Opt::Prefix(prefix(1))]);
+        }
+        assert_eq!(link.addrs(), ["2001:db8:1::ff:fe00:102"]);
+        link.world.run_for(50 * SECOND);
+        link.hear(2, RouterAdvert { lifetime_s: 60, ..advert() }, &[]);
+        link.world.run_for(15 * SECOND);
+        assert_eq!((link.chosen(), link.pings(FAR)), (Some(router(2)), 3), "{:?}", link.host().drops());
+        assert_eq!(link.addrs(), ["2001:db8:1::ff:fe00:102"]);
+    }
+}
+
+#[test]
 fn a_redirect_of_the_router_in_use_is_followed_until_its_target_is_silent() {
     for cpus in CPUS {
         let mut link = Link::new("redirect", cpus, link::EUI64);

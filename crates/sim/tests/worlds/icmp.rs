@@ -90,6 +90,35 @@ fn stations_ping_through_a_router() {
 }
 
 #[test]
+fn each_request_of_a_flood_of_pings_is_answered() {
+    const BURSTS: u16 = 50;
+    const EACH: u16 = 16;
+    for family in Family::BOTH {
+        for shape in Shape::doubling() {
+            let mut pair = pair("flood_pings", 1, shape);
+            let both = [(pair.a, family.addr(1, 1), 7), (pair.b, family.addr(2, 1), 8)];
+            // First one host, then two at once.
+            for (name, stations) in [(0, &both[..1]), (10, &both[..])] {
+                for burst in 0..BURSTS {
+                    for (station, router, id) in stations {
+                        for seq in 0..EACH {
+                            pair.world.at(*station).ping(*router, [name + id, burst * EACH + seq], 56);
+                        }
+                    }
+                    pair.world.run_for(Duration::from_millis(1));
+                }
+                pair.world.run_for(SECOND);
+                for (station, _, id) in stations {
+                    let replies = pair.world.at(*station).replies(name + id);
+                    assert_eq!(replies, usize::from(BURSTS * EACH), "{}", pair.world.drops());
+                }
+            }
+            pair.world.finish();
+        }
+    }
+}
+
+#[test]
 fn a_sweep_of_hop_limits_names_each_router_on_the_way() {
     for family in Family::BOTH {
         for (seed, cpus, rss) in [(1, 1, Rss::Absent), (2, 2, Rss::Wrong), (3, 4, Rss::Right)] {
