@@ -3,7 +3,7 @@
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
 use crate::membership::{Query, Records};
-use crate::{arp, bpf, checksum, ether, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, tcp, udp};
+use crate::{arp, bpdu, bpf, checksum, ether, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, tcp, udp};
 use core::net::{IpAddr, Ipv6Addr};
 
 /// Checks that parsed Ethernet, tag and ARP headers are emitted as the same bytes.
@@ -17,6 +17,17 @@ pub fn ether(data: &[u8]) {
     if let Ok(packet) = arp::Packet::parse(data) {
         assert!(data.starts_with(&packet.to_bytes()));
     }
+}
+
+/// A spanning tree unit is emitted as the bytes that were read, but for its version and what follows it.
+pub fn bpdu(data: &[u8]) {
+    let Ok(unit) = bpdu::Bpdu::parse(data) else { return };
+    let mut out = [0; bpdu::LEN_MAX];
+    let Ok(len) = unit.emit(&mut out) else { unreachable!("there is room for the longest one") };
+    assert_eq!(bpdu::Bpdu::parse(&out[..len]), Ok(unit));
+    let (version, end) = (bpdu::LLC_LEN + 2, len.min(bpdu::LLC_LEN + 35));
+    assert_eq!(out[..version], data[..version]);
+    assert_eq!(out[version + 1..end], data[version + 1..end]);
 }
 
 /// Runs any verified filter on any packet: it ends, and a program that was cut off is refused or ends as well.

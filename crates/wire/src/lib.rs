@@ -15,6 +15,7 @@
 
 pub mod ether;
 pub mod gre;
+pub mod bpdu;
 pub mod arp;
 pub mod ip4;
 pub mod ip6;

@@ -250,3 +250,20 @@ fn messages_about_groups_say_no_more_than_lies_in_them() {
 fn options_that_are_packed_tighter_than_we_write_come_back_without_what_has_no_room() {
     super::tcp(include_bytes!("../../../../fuzz/corpus/wire_tcp/packed_scale_sack_and_fast_open"));
 }
+
+fn bpdu_seeds() -> Vec<Vec<u8>> {
+    let id = bpdu::BridgeId { priority: 0x8000, mac: Mac([2, 0, 0, 0, 0, 1]) };
+    let vector = bpdu::Vector { root: id, cost: 20_000, bridge: id, port: 0x8001 };
+    let config = bpdu::Config { vector, ..bpdu::Config::default() };
+    let seed = |unit: bpdu::Bpdu| {
+        let mut bytes = vec![0; bpdu::LEN_MAX + 7];
+        unit.emit(&mut bytes).unwrap();
+        bytes
+    };
+    vec![seed(bpdu::Bpdu::Rst(config)), seed(bpdu::Bpdu::Config(config)), seed(bpdu::Bpdu::Tcn)]
+}
+
+#[test]
+fn spanning_tree_units_are_written_as_they_were_read() {
+    run(&bpdu_seeds(), super::bpdu);
+}
