@@ -97,6 +97,10 @@ named! {
     BridgeForwarded = Ether, "bridge_forwarded", "frames sent by ports of bridges";
     BridgeFlooded = Ether, "bridge_flooded", "frames sent by all ports of a bridge";
     FloodCopied = Ether, "flood_copied", "copies made of frames that leave by several ports or to several ends";
+    BpdusSent = Ether, "bpdus_sent", "spanning tree units (BPDUs) sent";
+    BpdusConsumed = Ether, "bpdus_consumed", "spanning tree units (BPDUs) received";
+    BpdusNoBuffer = Ether, "bpdus_no_buffer", "spanning tree units (BPDUs) not sent: no free buffer";
+    StpFlushes = Ether, "stp_flushes", "ports whose learnt addresses a topology change flushed";
     FdbLearnt = Ether, "fdb_learnt", "link addresses learnt";
     FdbMoved = Ether, "fdb_moved", "learnt link addresses that moved to another port or remote end";
     FdbExpired = Ether, "fdb_expired", "learnt link addresses expired";

@@ -22,6 +22,9 @@ crate::count::named! {
     BridgeSpan = Ether, "bridge_span", "frame received by a span port";
     BridgeSamePort = Ether, "bridge_same_port", "destination on the port that received the frame";
     BridgePrivate = Ether, "bridge_private", "frame between two private ports of a bridge";
+    BridgeBlocked = Ether, "bridge_blocked", "port of the bridge blocked by the spanning tree";
+    BpduMalformed = Ether, "bpdu_malformed", "malformed spanning tree unit (BPDU)";
+    BpduLimit = Ether, "bpdu_limit", "limit of spanning tree units (BPDUs) in a turn reached";
     BridgeTooBig = Ether, "bridge_too_big", "frame longer than the MTU of the destination port";
     BridgeStorm = Ether, "bridge_storm", "storm limit of the bridge reached";
     BridgeNoPort = Ether, "bridge_no_port", "no other port of the bridge to flood to";

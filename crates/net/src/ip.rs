@@ -11,6 +11,7 @@ pub mod pmtu;
 pub(crate) mod tunnel_io;
 pub(crate) mod vxlan_io;
 pub(crate) mod bridge_io;
+pub mod stp_io;
 pub mod host_cache;
 pub(crate) mod l4;
 pub(crate) mod ip_tx;

@@ -32,7 +32,9 @@ mod testkit;
 pub use ::base;
 pub use base::{count, drop, secret, stage, time};
 pub use host::{app, channel, pcb, ping, raw, sock, tcp, udp};
-pub use ip::{addr, adj, arp, forward, group, host_cache, icmp, ip4, ip6, neigh, output, pmtu, reass};
-pub use link::{bridge, driver, ether, fdb, logical, tables, tunnel, vxlan};
+pub use ip::{
+    addr, adj, arp, forward, group, host_cache, icmp, ip4, ip6, neigh, output, pmtu, reass, stp_io,
+};
+pub use link::{bridge, driver, ether, fdb, logical, stp, tables, tunnel, vxlan};
 pub use out::{ifq, offload};
 pub use turn::{capture, cpu, msg, netisr, next, ringmap, rss, sysctl, timers};

@@ -6,5 +6,6 @@ pub mod logical;
 pub mod tunnel;
 pub mod vxlan;
 pub mod bridge;
+pub mod stp;
 pub mod fdb;
 pub mod driver;

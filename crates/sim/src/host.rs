@@ -107,6 +107,12 @@ impl Host {
         self.cpus.iter().map(|cpu| cpu.shared.counters.drops.get(reason)).sum()
     }
 
+    /// What is known of the spanning trees of its bridges.
+    #[must_use]
+    pub fn spanning_trees(&self) -> Vec<net::stp_io::Status> {
+        self.cpus.iter().flat_map(|cpu| net::stp_io::status(&cpu.netisr.cpu)).collect()
+    }
+
     /// Returns an interface counter over all CPUs.
     #[must_use]
     pub fn if_count(&self, ifindex: IfIndex, what: IfCount) -> u64 {

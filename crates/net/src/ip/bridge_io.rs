@@ -10,16 +10,18 @@
 use std::sync::Arc;
 
 use pkt::{Flags, Pkt};
+use wire::bpdu;
 use wire::ether::{EtherType, HEADER_LEN, Header, Mac};
 use wire::toeplitz;
 
 use crate::base::count::{Count, IfCount};
 use crate::base::drop::DropReason;
-use crate::ip::{ip4, ip6, tunnel_io};
+use crate::ip::{ip4, ip6, stp_io, tunnel_io};
 use crate::link::bridge::{Port, is_reserved};
 use crate::link::ether;
 use crate::link::fdb::{self, Behind};
 use crate::link::logical::Kind;
+use crate::link::stp::State;
 use crate::link::tables::{IfIndex, Ifnet, Rxcsum};
 use crate::out::{ifq, offload};
 use crate::turn::cpu::{Cpu, CpuId};
@@ -34,6 +36,7 @@ use crate::turn::rss;
 /// Next   [`Next::Output`], [`Next::HandOff`], and those of [`ether::input`] for what is for the bridge itself.
 /// Drops  [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`], [`DropReason::Monitor`], [`DropReason::EtherShort`],
 ///        [`DropReason::EtherMulticastSource`], [`DropReason::BridgeReserved`], [`DropReason::BridgeSpan`],
+///        [`DropReason::BridgeBlocked`], [`DropReason::BpduMalformed`], [`DropReason::BpduLimit`],
 ///        [`DropReason::BridgeLoop`], [`DropReason::BridgeSamePort`], [`DropReason::BridgePrivate`],
 ///        [`DropReason::BridgeTooBig`], [`DropReason::BridgeStorm`], [`DropReason::BridgeNoPort`], and those of rules.
 pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) {
@@ -45,6 +48,7 @@ pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         return dispatch(cpu, pkt, Next::HandOff(owner));
     }
     match learn(cpu, &pkt, port) {
+        Ok(Header { dst: bpdu::GROUP, .. }) => stp_io::input(cpu, pkt, port),
         Ok(header) => relay(cpu, pkt, port, &header),
         Err(reason) => cpu.drop_pkt(pkt, reason),
     }
@@ -82,7 +86,8 @@ fn hash_macs(pkt: &Pkt) -> u16 {
     toeplitz::symmetric(pairs.fold(0, |all, pair| all ^ u16::from_be_bytes([pair[0], pair[1]])))
 }
 
-/// Checks a frame, counts it as the bridge's, and learns its source.
+/// Checks a frame, counts it as the bridge's, and learns its source. What a blocked port receives goes no further, but for
+/// units of the spanning tree.
 fn learn(cpu: &mut Cpu, pkt: &Pkt, port: Port) -> Result<Header, DropReason> {
     if pkt.head_len() < HEADER_LEN {
         return Err(DropReason::EtherShort);
@@ -98,13 +103,17 @@ fn learn(cpu: &mut Cpu, pkt: &Pkt, port: Port) -> Result<Header, DropReason> {
         _ if port.is_span => return Err(DropReason::BridgeSpan),
         Header { src, .. } if src.is_multicast() => return Err(DropReason::EtherMulticastSource),
         Header { src, .. } if src == bridge.mac => return Err(DropReason::BridgeLoop),
+        Header { dst: bpdu::GROUP, .. } if port.stp.is_some() => return Ok(header),
         Header { dst, .. } if is_reserved(dst) => return Err(DropReason::BridgeReserved),
         _ => {}
     }
     cpu.counters.add_if(port.bridge, IfCount::RxPackets, 1);
     cpu.counters.add_if(port.bridge, IfCount::RxBytes, pkt.len() as u64);
-    fdb::heard(cpu, fdb::Key { ifindex: port.bridge, mac: header.src }, Behind::Port(pkt.rcvif));
-    Ok(header)
+    let state = if port.stp.is_some() { stp_io::state(cpu, pkt.rcvif) } else { State::Forwarding };
+    if state != State::Discarding {
+        fdb::heard(cpu, fdb::Key { ifindex: port.bridge, mac: header.src }, Behind::Port(pkt.rcvif));
+    }
+    if state == State::Forwarding { Ok(header) } else { Err(DropReason::BridgeBlocked) }
 }
 
 /// Gives a frame for the bridge itself to the host, and brings others to where their destination is.
@@ -206,6 +215,9 @@ fn refusal(cpu: &Cpu, pkt: &Pkt, from: Option<Port>, to: IfIndex) -> Option<Drop
     let Some(ifnet) = cpu.tables.ifnet(to).filter(|ifnet| ifnet.up) else {
         return Some(DropReason::InterfaceDown);
     };
+    if ifnet.port.is_some_and(|port| port.stp.is_some()) && stp_io::state(cpu, to) != State::Forwarding {
+        return Some(DropReason::BridgeBlocked);
+    }
     let is_private = from.is_some_and(|from| from.is_private) && ifnet.port.is_some_and(|to| to.is_private);
     let most = ifnet.mtu as usize + HEADER_LEN + ether::TAG_LEN * usize::from(ethertype(pkt).is_tag());
     let is_short = pkt.len() <= most || pkt.gso != pkt::Gso::None;

@@ -7,6 +7,7 @@ use wire::ether::Mac;
 
 use crate::base::time::{Duration, Instant};
 use crate::link::logical::Kind;
+use crate::link::stp;
 use crate::link::tables::{IfIndex, Ifnet};
 
 /// Ports of a bridge at the most: as many copies a flooded frame may have.
@@ -15,14 +16,16 @@ pub const PORTS_MAX: usize = 32;
 const BURST: u32 = 10;
 
 /// A bridge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bridge {
     /// Frames that it floods in a second, all CPUs together; 0 for no limit.
     pub storm: u32,
+    /// Its spanning tree, if it takes part in one.
+    pub stp: Option<stp::Settings>,
 }
 
 /// An interface's place in a bridge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Port {
     /// The bridge.
     pub bridge: IfIndex,
@@ -30,6 +33,8 @@ pub struct Port {
     pub is_private: bool,
     /// It only gets a copy of all that the bridge receives.
     pub is_span: bool,
+    /// Its part in the spanning tree, if the bridge has one.
+    pub stp: Option<stp::PortSettings>,
 }
 
 /// The bridges of a [`super::logical::Logical`], by their ports.

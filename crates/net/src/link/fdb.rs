@@ -24,6 +24,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use wire::ether::Mac;
 
+pub(crate) use self::admin::flush_port;
 pub use self::admin::{Entry, delete, entries, flush};
 use crate::base::count::Count;
 use crate::base::secret::Secret;

@@ -26,6 +26,7 @@ use crate::ip::ip6::rtadv::Rtadv;
 use crate::ip::neigh::Neigh;
 use crate::ip::pmtu::Paths;
 use crate::ip::reass::Reass;
+use crate::ip::stp_io::Trees;
 use crate::link::bridge::Storm;
 use crate::link::fdb::Fdb;
 use crate::link::tables::{IfIndex, Tables};
@@ -79,6 +80,8 @@ pub struct Cpu {
     pub neigh: Neigh,
     /// Stations that interfaces have learnt, if any learns.
     pub(crate) fdb: Option<Box<Fdb>>,
+    /// Spanning trees, if a bridge has one.
+    pub(crate) trees: Option<Box<Trees>>,
     /// Flood limits of bridges.
     pub(crate) storms: BTreeMap<IfIndex, Storm>,
     /// Timers.

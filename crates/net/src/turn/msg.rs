@@ -18,7 +18,7 @@ use pkt::{Pkt, Pool};
 
 use crate::firewall;
 use crate::ip::ip6::autoconf;
-use crate::ip::{addr, group, host_cache, neigh, pmtu};
+use crate::ip::{addr, group, host_cache, neigh, pmtu, stp_io};
 use crate::link::fdb;
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::CpuId;
@@ -48,6 +48,8 @@ pub enum Msg {
     Path(pmtu::Msg),
     /// About a learnt link address.
     Fdb(fdb::Msg),
+    /// About a spanning tree.
+    Stp(stp_io::Msg),
     /// The firewall has no room for states: end some of yours.
     Reap,
     /// A packet for a pipe that one CPU owns, or from it.

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::base::time::Instant;
 use crate::firewall;
-use crate::ip::{addr, group, ip6, neigh, reass};
+use crate::ip::{addr, group, ip6, neigh, reass, stp_io};
 use crate::link::fdb;
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::Cpu;
@@ -28,6 +28,8 @@ pub enum Timer {
     Reass,
     /// Learnt link addresses that this CPU owns.
     Fdb,
+    /// Spanning trees that this CPU owns.
+    Stp,
     /// States of the firewall.
     Firewall,
 }
@@ -71,6 +73,7 @@ pub fn run(cpu: &mut Cpu) -> usize {
             Timer::Rtadv(ifindex) => ip6::rtadv::timer(cpu, ifindex),
             Timer::Reass => reass::timer(cpu),
             Timer::Fdb => fdb::timer(cpu),
+            Timer::Stp => stp_io::timer(cpu),
             Timer::Firewall => firewall::timer(cpu),
         }
     }

@@ -16,6 +16,7 @@ use super::types::{
     Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RunningConfiguration, Sysctl,
     SysctlChange, SysctlChanged,
 };
+use crate::Mac;
 use crate::serve::Hit;
 
 /// A web server, to be looked at.
@@ -148,6 +149,12 @@ pub trait Stack: Filter + Sockets + Send {
     /// # Errors
     /// The netisrs do not answer.
     fn flush_neighbours(&mut self, family: Family) -> Result<u64, Error>;
+
+    /// Forgets a link address that an interface has learnt, or all of them; returns how many.
+    ///
+    /// # Errors
+    /// No such interface or address; the address is static; the netisrs do not answer.
+    fn forget_stations(&mut self, interface: &str, mac: Option<Mac>) -> Result<u64, Error>;
 
     /// Returns the links of `autoconf` interfaces, as router advertisements describe them.
     ///

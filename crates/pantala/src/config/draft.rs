@@ -64,8 +64,16 @@ const INTERFACE: &[&str] = &[
     "private",
     "span",
     "storm",
+    "stp",
+    "stp_priority",
+    "hellotime",
+    "maxage",
+    "fwddelay",
+    "holdcnt",
+    "stp_port",
     "ra",
     "kernel_ports",
+    "description",
 ];
 
 /// Netisrs that may share the CPUs of a machine.
@@ -79,6 +87,8 @@ const TURN_US_MAX: u32 = 20_000;
 const USER_FRAC_MAX: u32 = 90;
 /// Longest name of an interface; as in Linux and BSD (IFNAMSIZ).
 const NAME_MAX: usize = 15;
+/// Longest description of an interface.
+const DESCRIPTION_MAX: usize = 256;
 /// `sun_path` of a Unix socket address has 108 bytes; one for the NUL, and room to bind under a temporary name.
 const SOCKET_PATH_MAX: usize = 100;
 
@@ -121,6 +131,7 @@ pub(crate) struct DraftInterface {
     pub(crate) fdb: fdb::Draft,
     pub(crate) ra: Option<Ra>,
     pub(crate) kernel_ports: Vec<At<KernelPorts>>,
+    pub(crate) description: Option<At<String>>,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
 }
@@ -240,9 +251,19 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         fdb: fdb::read(fields, report),
         ra: ra::read(fields, report),
         kernel_ports: fields.parsed_list("kernel_ports", KernelPorts::parse, report),
+        description: fields.parsed("description", description, report),
         doubtful: false,
     };
     DraftInterface { doubtful: report.count() > problems, ..draft }
+}
+
+/// A text of one line, as long as BSD's.
+fn description(text: &str) -> Result<String, Wrong> {
+    if text.chars().any(char::is_control) || text.len() > DESCRIPTION_MAX {
+        let message = format!("a description has one line, of at most {DESCRIPTION_MAX} bytes");
+        return Err(Wrong::new(message, "shorten it"));
+    }
+    Ok(text.to_owned())
 }
 
 fn queue(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftQueue {

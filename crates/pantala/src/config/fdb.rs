@@ -11,6 +11,7 @@ use wire::ether::Mac;
 use super::device::vxlan_end;
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
+use super::stp::{self, Stp};
 
 /// Frames that a bridge floods in a second, unless the configuration says otherwise.
 const STORM: u32 = 50_000;
@@ -57,11 +58,13 @@ pub struct BridgeKeys {
     pub span: Vec<String>,
     /// Frames that are flooded in a second; 0 for no limit.
     pub storm: u32,
+    /// Its spanning tree, if it takes part in one.
+    pub stp: Option<Stp>,
 }
 
 impl Default for BridgeKeys {
     fn default() -> Self {
-        Self { private: Vec::new(), span: Vec::new(), storm: STORM }
+        Self { private: Vec::new(), span: Vec::new(), storm: STORM, stp: None }
     }
 }
 
@@ -97,6 +100,7 @@ pub(crate) struct Draft {
     pub(crate) private: Vec<At<String>>,
     pub(crate) span: Vec<At<String>>,
     pub(crate) storm: Option<At<u32>>,
+    pub(crate) stp: stp::Draft,
 }
 
 impl Draft {
@@ -107,6 +111,7 @@ impl Draft {
             private: names(&self.private),
             span: names(&self.span),
             storm: self.storm.as_ref().map_or(STORM, |at| at.value),
+            stp: self.stp.settings(),
         }
     }
 
@@ -129,6 +134,7 @@ pub(crate) fn read(fields: &Fields<'_>, report: &mut Report<'_>) -> Draft {
         private: fields.parsed_list("private", |name| Ok(name.to_owned()), report),
         span: fields.parsed_list("span", |name| Ok(name.to_owned()), report),
         storm: fields.number("storm", 0..=100_000_000, report),
+        stp: stp::read(fields, report),
     }
 }
 

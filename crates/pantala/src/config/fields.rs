@@ -61,6 +61,21 @@ impl<'t> Fields<'t> {
         expected(value, value.get_ref().as_bool(), key, "true or false", report)
     }
 
+    /// What `of` makes of true or false, or `parse` of a string.
+    pub(crate) fn truth_or<T>(
+        &self,
+        key: &str,
+        of: impl Fn(bool) -> T,
+        parse: impl Fn(&str) -> Result<T, Wrong>,
+        report: &mut Report<'_>,
+    ) -> Option<At<T>> {
+        let value = self.table.get(key)?;
+        match value.get_ref().as_bool() {
+            Some(truth) => Some(At::new(of(truth), value.span())),
+            None => self.parsed(key, parse, report),
+        }
+    }
+
     /// A whole number in `range`.
     pub(crate) fn number(
         &self,

@@ -18,6 +18,7 @@ mod device;
 pub(crate) mod document;
 mod draft;
 mod fdb;
+mod stp;
 pub(crate) mod fields;
 pub(crate) mod problem;
 mod programs;
@@ -41,6 +42,7 @@ pub use programs::{DEFAULT_PROGRAM_SOCKET, Programs};
 pub use ra::Ra;
 pub use serve::Serve;
 pub use service::{Service, ServiceKind};
+pub use stp::{Stp, StpPort};
 pub use sysctl::Sysctls;
 
 /// Where the configuration is looked for when no file is named.
@@ -198,6 +200,8 @@ pub struct Interface {
     pub fdb: Fdb,
     /// Its keys as a bridge.
     pub bridge: BridgeKeys,
+    /// A text about it, for people.
+    pub description: Option<String>,
     /// Whether it is a port of a bridge.
     pub is_port: bool,
     /// Router advertisements that it sends, if it does.

@@ -93,6 +93,7 @@ fn every_key_arrives_in_the_configuration() {
         queue: net::ifq::QueueSpec { packets_max: 100, ..net::ifq::QueueSpec::FIFO },
         autoconf: None,
         vlanpcp: 0,
+        description: None,
         fdb: Fdb::default(),
         bridge: BridgeKeys::default(),
         is_port: false,

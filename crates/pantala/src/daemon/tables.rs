@@ -127,7 +127,11 @@ impl Attached {
             Device::Vlan(vlan) => vlan,
             Device::Tunnel(tunnel) => return Kind::Tunnel(tunnel.to_net()),
             Device::Vxlan(vxlan) => return Kind::Vxlan(vxlan.to_net()),
-            Device::Bridge(_) => return Kind::Bridge(bridge::Bridge { storm: self.config.bridge.storm }),
+            Device::Bridge(_) => {
+                let keys = &self.config.bridge;
+                let stp = keys.stp.as_ref().map(|stp| stp.settings);
+                return Kind::Bridge(bridge::Bridge { storm: keys.storm, stp });
+            }
             _ => return Kind::Device,
         };
         // Without a parent it is over no interface, and so never up.
@@ -143,7 +147,8 @@ impl Attached {
         let bridge = attached.iter().find(has).filter(|_| self.config.is_port)?;
         let keys = &bridge.config.bridge;
         let (is_private, is_span) = (keys.private.contains(name), keys.span.contains(name));
-        Some(bridge::Port { bridge: bridge.index, is_private, is_span })
+        let stp = keys.stp.as_ref().filter(|_| !is_span).map(|stp| stp.port(name));
+        Some(bridge::Port { bridge: bridge.index, is_private, is_span, stp })
     }
 
     fn ifnet(&self, attached: &[Self]) -> Ifnet {

@@ -105,6 +105,7 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         queue: net::ifq::QueueSpec::default(),
         autoconf: None,
         vlanpcp: 0,
+        description: None,
         fdb: crate::config::Fdb::default(),
         bridge: crate::config::BridgeKeys::default(),
         is_port: false,

@@ -6,8 +6,8 @@ use core::net::IpAddr;
 use net::vxlan::PORT;
 
 use crate::api::{
-    Address, AddressState, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceFlag, InterfaceOption,
-    MemifFaults, MemifInfo, MemifState, Station,
+    Address, AddressState, BridgeMember, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceFlag,
+    InterfaceOption, MemifFaults, MemifInfo, MemifState, Station, StpInfo, StpMember,
 };
 
 /// The blocks of all interfaces.
@@ -15,11 +15,19 @@ pub(crate) fn ifconfig(interfaces: &[Interface]) -> String {
     interfaces.iter().map(block).collect()
 }
 
+/// The lines of `ifconfig bridge0 addr`.
+pub(crate) fn stations(stations: &[Station]) -> String {
+    addr_lines(stations)
+}
+
 // Writing to a String does not fail.
 fn block(interface: &Interface) -> String {
     let mut text = String::new();
     let (bits, names) = flags(&interface.flags);
     let _ = writeln!(text, "{}: flags={bits:x}<{names}> metric 0 mtu {}", interface.name, interface.mtu);
+    if let Some(description) = &interface.description {
+        let _ = writeln!(text, "\tdescription: {description}");
+    }
     if !interface.options.is_empty() {
         let (bits, names) = options(&interface.options);
         let _ = writeln!(text, "\toptions={bits:x}<{names}>");
@@ -146,17 +154,49 @@ fn tunnel_line(device: &str) -> String {
 /// As in BSD: limits and ports of a bridge, with the flags of each.
 fn bridge_lines(device: &DeviceInfo) -> String {
     let Some(bridge) = &device.bridge else { return String::new() };
-    let mut lines =
-        format!("\tmaxaddr {} timeout {} storm {}\n", bridge.maxaddr, bridge.timeout_s, bridge.storm);
+    let mut lines = bridge.stp.as_ref().map(tree_lines).unwrap_or_default();
+    let _ =
+        writeln!(lines, "\tmaxaddr {} timeout {} storm {}", bridge.maxaddr, bridge.timeout_s, bridge.storm);
     for member in &bridge.members {
-        let flags = match (member.span, member.private) {
-            (true, _) => "8<SPAN>",
-            (_, true) => "803<LEARNING,DISCOVER,PRIVATE>",
-            _ => "3<LEARNING,DISCOVER>",
-        };
-        let _ = writeln!(lines, "\tmember: {} flags={flags}", member.name);
+        let _ = writeln!(lines, "\tmember: {} {}", member.name, member_flags(member));
+        if let Some(stp) = &member.stp {
+            let StpMember { role, state, port, priority, cost, protocol, .. } = stp;
+            let _ = writeln!(
+                lines,
+                "\t        port {port} priority {priority} path cost {cost} proto {protocol}"
+            );
+            let _ = writeln!(lines, "\t        role {role} state {state}");
+        }
     }
     lines
+}
+
+/// The flags of a port, with their names.
+fn member_flags(member: &BridgeMember) -> String {
+    let (edge, ptp) = member.stp.as_ref().map_or((false, false), |stp| (stp.edge, stp.ptp));
+    let flags = [
+        (!member.span, 0x1, "LEARNING"),
+        (!member.span, 0x2, "DISCOVER"),
+        (member.stp.is_some(), 0x4, "STP"),
+        (member.span, 0x8, "SPAN"),
+        (edge, 0x20, "EDGE"),
+        (ptp, 0x80, "PTP"),
+        (member.private, 0x800, "PRIVATE"),
+    ];
+    let set = || flags.iter().filter(|(is_set, ..)| *is_set);
+    let bits = set().fold(0, |bits, (_, bit, _)| bits | bit);
+    let names: Vec<&str> = set().map(|(.., name)| *name).collect();
+    format!("flags={bits:x}<{}>", names.join(","))
+}
+
+/// As in BSD: identifier and times of a bridge, and the root of its spanning tree.
+fn tree_lines(stp: &StpInfo) -> String {
+    let StpInfo { protocol, id, root, cost, root_port, hellotime_s, maxage_s, fwddelay_s, holdcnt } = stp;
+    let root_port = root_port.as_deref().unwrap_or("none");
+    format!(
+        "\tid {id} hellotime {hellotime_s} fwddelay {fwddelay_s} maxage {maxage_s} holdcnt {holdcnt} \
+         proto {protocol}\n\troot id {root} ifcost {cost} port {root_port}\n"
+    )
 }
 
 /// As in FreeBSD: the network identifier and the outer addresses.
@@ -231,6 +271,7 @@ fn flags(flags: &[InterfaceFlag]) -> (u32, String) {
         InterfaceFlag::Up => (0x1, "UP"),
         InterfaceFlag::Broadcast => (0x2, "BROADCAST"),
         InterfaceFlag::Loopback => (0x8, "LOOPBACK"),
+        InterfaceFlag::PointToPoint => (0x10, "POINTOPOINT"),
         InterfaceFlag::Running => (0x40, "RUNNING"),
         InterfaceFlag::Promisc => (0x100, "PROMISC"),
         InterfaceFlag::Simplex => (0x800, "SIMPLEX"),
@@ -294,9 +335,9 @@ mod tests {
     #[test]
     fn a_bridge_shows_its_ports_and_the_stations_behind_them() {
         let member =
-            |name: &str, private, span| crate::api::BridgeMember { name: name.to_owned(), private, span };
+            |name: &str, private, span| BridgeMember { name: name.to_owned(), private, span, stp: None };
         let members = vec![member("a", false, false), member("b", true, false), member("c", false, true)];
-        let bridge = crate::api::BridgeInfo { members, maxaddr: 2000, timeout_s: 1200, storm: 7 };
+        let bridge = crate::api::BridgeInfo { members, maxaddr: 2000, timeout_s: 1200, storm: 7, stp: None };
         let info = DeviceInfo {
             device: "bridge:a,b,c".to_owned(),
             mode: DeviceMode::Bridge,

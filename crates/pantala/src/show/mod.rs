@@ -15,7 +15,7 @@ pub(crate) mod sysctl;
 pub(crate) mod table;
 
 pub(crate) use groups::groups;
-pub(crate) use ifconfig::ifconfig;
+pub(crate) use ifconfig::{ifconfig, stations};
 pub(crate) use ipfw::time::utc;
 pub(crate) use links::{prefixes, routers};
 pub(crate) use monitor::monitored;

@@ -42,6 +42,7 @@ mod reload;
 mod rings;
 mod routes;
 mod translation;
+mod spanning;
 mod tunnels;
 mod vxlan;
 mod web;
@@ -86,6 +87,7 @@ harness::main![
     rings,
     routes,
     translation,
+    spanning,
     tunnels,
     vxlan,
     web,

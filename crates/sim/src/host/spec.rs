@@ -8,6 +8,7 @@ use net::fib::{Hop, Prefix, Route, To};
 use net::ifq;
 use net::ip6::autoconf::{self, Identifiers};
 use net::logical::{Kind, Vlan};
+use net::stp;
 use net::tables::{Config, IfAddr, IfIndex, Ifnet, Learned, RtadvSettings, Rxcsum, Tables};
 use net::tunnel::Tunnel;
 use net::vxlan::Vxlan;
@@ -206,7 +207,19 @@ impl Spec {
     #[must_use]
     pub fn bridge(mut self, ports: &[IfIndex], storm: u32, net: u8, host: u8) -> Self {
         let (mac, addrs) = (plan::mac(net, host), plan::addrs(net, host));
-        self.bridge = Some(BridgePorts { ports: ports.to_vec(), bridge: Bridge { storm }, mac, addrs });
+        self.bridge = Some(BridgePorts {
+            ports: ports.to_vec(),
+            bridge: Bridge { storm, ..Bridge::default() },
+            mac,
+            addrs,
+        });
+        self
+    }
+
+    /// With a spanning tree on its bridge.
+    #[must_use]
+    pub fn spanning(mut self, settings: stp::Settings) -> Self {
+        self.bridge.iter_mut().for_each(|bridge| bridge.bridge.stp = Some(settings));
         self
     }
 
@@ -359,7 +372,8 @@ impl Spec {
     fn joined(&self, bridge: &BridgePorts, ifs: &mut [Ifnet]) -> Ifnet {
         let index = self.bridge_index();
         for port in ifs.iter_mut().filter(|ifnet| bridge.ports.contains(&ifnet.index)) {
-            port.port = Some(net::bridge::Port { bridge: index, is_private: false, is_span: false });
+            let stp = bridge.bridge.stp.map(|_| stp::PortSettings::default());
+            port.port = Some(net::bridge::Port { bridge: index, stp, ..Default::default() });
             port.addrs.clear();
         }
         let link_local = autoconf::link_local(Identifiers::Eui64, bridge.mac, "bridge0").into();

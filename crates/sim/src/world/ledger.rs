@@ -30,6 +30,7 @@ const BEGUN: &[Count] = &[
     Count::NdRouterAdvertsSent,
     Count::MldReportsSent,
     Count::IgmpReportsSent,
+    Count::BpdusSent,
     // made of others
     Count::Ip4FragmentsMade,
     Count::Ip6FragmentsMade,
@@ -50,6 +51,7 @@ const ENDED: &[Count] = &[
     Count::NdConsumed,
     Count::MldConsumed,
     Count::IgmpConsumed,
+    Count::BpdusConsumed,
     Count::IcmpConsumed,
     // become parts of others, or others of their parts
     Count::UdpCoalesced,

@@ -32,6 +32,7 @@ mod raw;
 mod groups;
 mod attacks;
 mod bridges;
+mod spanning;
 mod mitm;
 mod listings;
 mod congestion;

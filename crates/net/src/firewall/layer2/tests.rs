@@ -21,10 +21,12 @@ const BRIDGE: IfIndex = 3;
 fn bridge(cpus: u16, text: &str) -> Bench {
     let mut bench = Bench::with(2, cpus, |config| {
         for ifnet in &mut config.ifs {
-            let port = Port { bridge: BRIDGE, is_private: false, is_span: false };
+            let port = Port { bridge: BRIDGE, ..Port::default() };
             (ifnet.port, ifnet.addrs) = (Some(port), Vec::new());
         }
-        config.ifs.push(Ifnet { kind: Kind::Bridge(Bridge { storm: 0 }), ..ifnet(BRIDGE) });
+        config
+            .ifs
+            .push(Ifnet { kind: Kind::Bridge(Bridge { storm: 0, ..Bridge::default() }), ..ifnet(BRIDGE) });
     });
     bench.neighbours_answer = false;
     bench.set_rules(&mut rules(text));

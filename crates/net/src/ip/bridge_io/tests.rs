@@ -17,7 +17,7 @@ const OUTSIDE: IfIndex = 4;
 const BRIDGE: IfIndex = 5;
 
 fn port() -> Port {
-    Port { bridge: BRIDGE, is_private: false, is_span: false }
+    Port { bridge: BRIDGE, ..Port::default() }
 }
 
 fn bench(cpus: u16, change: impl FnOnce(&mut Config)) -> Bench {
@@ -26,7 +26,7 @@ fn bench(cpus: u16, change: impl FnOnce(&mut Config)) -> Bench {
             let ifnet = &mut config.ifs[usize::from(index) - 1];
             (ifnet.port, ifnet.addrs) = (Some(port()), Vec::new());
         }
-        let kind = Kind::Bridge(Bridge { storm: 0 });
+        let kind = Kind::Bridge(Bridge { storm: 0, ..Bridge::default() });
         config.ifs.push(Ifnet { kind, ..ifnet(BRIDGE) });
         change(config);
     });
@@ -207,7 +207,8 @@ fn private_ports_exchange_nothing_and_a_span_port_gets_a_copy_of_all() {
 fn no_more_is_flooded_than_the_storm_limit_allows() {
     for cpus in [1, 4] {
         let mut bench = bench(cpus, |config| {
-            config.ifs[usize::from(BRIDGE) - 1].kind = Kind::Bridge(Bridge { storm: 400 });
+            config.ifs[usize::from(BRIDGE) - 1].kind =
+                Kind::Bridge(Bridge { storm: 400, ..Bridge::default() });
         });
         let broadcast = |flow: u16| {
             let packet = build::udp(Family::V4.addr(9, 1), Family::V4.addr(9, 2), (flow, 7), &[1; 30]);

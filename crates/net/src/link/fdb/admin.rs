@@ -51,3 +51,8 @@ pub fn delete(cpu: &mut Cpu, ifindex: IfIndex, mac: Mac) -> bool {
 pub fn flush(cpu: &mut Cpu, ifindex: IfIndex) -> usize {
     owner::forget(cpu, |key, _| key.ifindex == ifindex)
 }
+
+/// Forgets the addresses behind a port of a bridge, if this CPU owns the bridge's.
+pub(crate) fn flush_port(cpu: &mut Cpu, bridge: IfIndex, port: IfIndex) {
+    owner::forget(cpu, |key, station| key.ifindex == bridge && station.behind == Behind::Port(port));
+}

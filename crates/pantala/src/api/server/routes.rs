@@ -8,7 +8,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, patch, post, put};
+use axum::routing::{delete, get, patch, post, put};
 use ipnet::IpNet;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,8 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .route("/v1/interfaces", get(interfaces))
         .route("/v1/interfaces/{name}", patch(change_interface).get(interface))
         .route("/v1/interfaces/{name}/rings/{ring}", put(move_ring))
+        .route("/v1/interfaces/{name}/fdb", delete(flush_stations))
+        .route("/v1/interfaces/{name}/fdb/{mac}", delete(forget_station))
         .route("/v1/rings", get(rings))
         .route("/v1/interfaces/{name}/monitor", get(monitored))
         .route("/v1/routes", get(routes).post(add_route).put(change_route).delete(delete_route))
@@ -87,6 +89,19 @@ async fn monitored(State(stack): State<SharedStack>, Path(name): Path<String>) -
 async fn change_interface(State(stack): State<SharedStack>, Path(name): Path<String>, body: Bytes) -> Answer {
     let change: InterfaceChange = read(&body)?;
     stack.stack().change_interface(&name, &change)?;
+    Ok(done())
+}
+
+async fn flush_stations(State(stack): State<SharedStack>, Path(name): Path<String>) -> Answer {
+    Ok(json(&stack.stack().forget_stations(&name, None)?))
+}
+
+async fn forget_station(
+    State(stack): State<SharedStack>,
+    Path((name, mac)): Path<(String, String)>,
+) -> Answer {
+    let mac = crate::Mac(parse(&mac, "a link address")?);
+    stack.stack().forget_stations(&name, Some(mac))?;
     Ok(done())
 }
 

@@ -15,6 +15,9 @@ pub struct Interface {
     pub index: u32,
     /// Its flags.
     pub flags: Vec<InterfaceFlag>,
+    /// A text about it, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     /// Offloads of its device.
     pub options: Vec<InterfaceOption>,
     /// Bytes of the largest IP packet.
@@ -102,6 +105,8 @@ pub enum InterfaceFlag {
     Broadcast,
     /// Is the loopback.
     Loopback,
+    /// Has one peer: a tunnel.
+    PointToPoint,
     /// Its device is ready.
     Running,
     /// Takes every frame.
@@ -204,6 +209,32 @@ pub struct BridgeInfo {
     pub timeout_s: u32,
     /// Frames that are flooded in a second; 0 for no limit.
     pub storm: u32,
+    /// Its part in the spanning tree, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stp: Option<StpInfo>,
+}
+
+/// A bridge's part in the spanning tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StpInfo {
+    /// `rstp` or `stp`.
+    pub protocol: String,
+    /// Its identifier: priority and address, as in `8000.02:00:00:00:00:01`.
+    pub id: String,
+    /// The identifier of the root.
+    pub root: String,
+    /// Cost of the path to the root.
+    pub cost: u32,
+    /// The port that leads to the root; `None` at the root itself.
+    pub root_port: Option<String>,
+    /// Seconds between units.
+    pub hellotime_s: u8,
+    /// Seconds after which information is discarded.
+    pub maxage_s: u8,
+    /// Seconds that a port spends in each of listening and learning.
+    pub fwddelay_s: u8,
+    /// Units that a port sends in a second.
+    pub holdcnt: u8,
 }
 
 /// A port of a bridge.
@@ -215,6 +246,30 @@ pub struct BridgeMember {
     pub private: bool,
     /// It only gets a copy of all that the bridge receives.
     pub span: bool,
+    /// Its part in the spanning tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stp: Option<StpMember>,
+}
+
+/// A port's part in the spanning tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StpMember {
+    /// `disabled`, `root`, `designated`, `alternate` or `backup`.
+    pub role: String,
+    /// `discarding`, `learning` or `forwarding`.
+    pub state: String,
+    /// Number of the port in the bridge.
+    pub port: u16,
+    /// Its priority.
+    pub priority: u8,
+    /// Cost of the path over it.
+    pub cost: u32,
+    /// `rstp` or `stp`: what is spoken on its link.
+    pub protocol: String,
+    /// No bridge is behind it.
+    pub edge: bool,
+    /// One other bridge can be behind it.
+    pub ptp: bool,
 }
 
 /// A memif interface and its peer.

@@ -33,7 +33,7 @@ pub use error::{Error, ErrorKind, TextProblem};
 pub use interface::{
     Address, AddressState, BridgeInfo, BridgeMember, CopyMode, DeviceInfo, DeviceMode, Interface,
     InterfaceChange, InterfaceCounters, InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo,
-    MemifState, OutputQueue, RingInfo, Station, Umem,
+    MemifState, OutputQueue, RingInfo, Station, StpInfo, StpMember, Umem,
 };
 pub use link::{DefaultRouter, LearnedLink, OnLinkPrefix, Preference};
 pub use monitor::{Jitter, Latency, Monitored};

@@ -121,6 +121,7 @@ fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface
         is_port,
         ra: draft.ra.clone(),
         kernel_ports: draft.kernel_ports.iter().map(|at| at.value.clone()).collect(),
+        description: draft.description.as_ref().map(|at| at.value.clone()).filter(|text| !text.is_empty()),
     })
 }
 

@@ -155,8 +155,15 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
     let vlanpcp = (old.vlanpcp != new.vlanpcp).then(|| format!("interface {name}: vlanpcp {}", new.vlanpcp));
     let fdb = ((&old.fdb, &old.bridge) != (&new.fdb, &new.bridge)).then(|| {
         let (timeout, most, statics) = (new.fdb.timeout_s, new.fdb.addresses_max, new.fdb.statics.len());
-        format!("interface {name}: timeout {timeout}, maxaddr {most}, {statics} static addresses")
+        let tree = match &new.bridge.stp {
+            Some(stp) if stp.settings.is_stp => ", spanning tree (stp)",
+            Some(_) => ", spanning tree (rstp)",
+            None => "",
+        };
+        format!("interface {name}: timeout {timeout}, maxaddr {most}, {statics} static addresses{tree}")
     });
+    let description = (old.description != new.description)
+        .then(|| format!("interface {name}: {}", new.description.as_deref().unwrap_or("no description")));
     let ra = (old.ra != new.ra).then(|| {
         let how =
             if new.ra.is_some() { "advertises itself as configured" } else { "does not advertise itself" };
@@ -174,6 +181,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(fdb)
         .chain(ra)
         .chain(kernel_ports)
+        .chain(description)
         .collect()
 }
 

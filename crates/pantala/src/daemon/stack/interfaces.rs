@@ -11,6 +11,7 @@ use net::fdb;
 use net::group::Membership;
 use net::ifq;
 use net::ip6::autoconf::{self, OwnStatus};
+use net::stp_io;
 use net::tables::{IfIndex, Rxcsum};
 use net::time::Instant;
 
@@ -20,6 +21,7 @@ use super::super::log;
 use super::super::report::Report;
 use super::super::tables::{self, Attached};
 use super::links::left;
+use super::spanning;
 use crate::Mac;
 use crate::api::{
     self, Address, AddressState, BridgeInfo, BridgeMember, DeviceInfo, DeviceMode, Error, Interface,
@@ -36,9 +38,11 @@ impl Control {
         let links = self.learned()?;
         let now = self.cpus.clock.now();
         let known: Vec<_> = self.cpus.call_all(|netisr| fdb::entries(&netisr.cpu))?.concat();
+        let trees: Vec<_> = self.cpus.call_all(|netisr| stp_io::status(&netisr.cpu))?.concat();
         let all = self.interfaces_by(&reports).into_iter().zip(&self.attached);
         Ok(all
             .map(|(shown, interface)| Interface {
+                device: shown.device.map(|info| spanning::with_tree(info, interface, &trees, &self.attached)),
                 addresses: self.addresses(interface, &states, &links, now),
                 groups: groups(interface.index, &memberships),
                 fdb: stations(interface.index, &known, &self.attached),
@@ -124,6 +128,7 @@ impl Control {
             name: interface.config.name.clone(),
             index: interface.index.into(),
             flags: flags(interface, active),
+            description: interface.config.description.clone(),
             options: options(&interface.facts),
             mtu: interface.mtu(),
             mac: (interface.facts.mode != DeviceMode::Tunnel).then_some(Mac(interface.facts.mac)),
@@ -236,7 +241,8 @@ fn flags(interface: &Attached, active: bool) -> Vec<InterfaceFlag> {
     if interface.up {
         flags.push(InterfaceFlag::Up);
     }
-    flags.push(InterfaceFlag::Broadcast);
+    let is_tunnel = matches!(interface.config.device, Device::Tunnel(_));
+    flags.push(if is_tunnel { InterfaceFlag::PointToPoint } else { InterfaceFlag::Broadcast });
     if interface.up && active {
         flags.push(InterfaceFlag::Running);
     }
@@ -351,12 +357,14 @@ fn bridge(config: &config::Interface) -> BridgeInfo {
         name: name.clone(),
         private: keys.private.contains(name),
         span: keys.span.contains(name),
+        stp: None,
     };
     BridgeInfo {
         members: ports.iter().map(member).collect(),
         maxaddr: fdb.addresses_max,
         timeout_s: fdb.timeout_s,
         storm: keys.storm,
+        stp: None,
     }
 }
 

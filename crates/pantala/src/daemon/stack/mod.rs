@@ -16,6 +16,8 @@ mod ready;
 mod rings;
 mod routes;
 mod sockets;
+mod spanning;
+mod stations;
 mod stats;
 mod sysctl;
 
@@ -24,6 +26,7 @@ use core::net::IpAddr;
 use tokio::sync::mpsc;
 
 use super::control::Control;
+use crate::Mac;
 use crate::api::stack::{Echo, EchoAnswer, Snapshot, Stack, Web};
 use crate::api::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Error, Family, Interface, InterfaceChange,
@@ -98,6 +101,10 @@ impl Stack for Control {
 
     fn flush_neighbours(&mut self, family: Family) -> Result<u64, Error> {
         self.forget_neighbours(family)
+    }
+
+    fn forget_stations(&mut self, interface: &str, mac: Option<Mac>) -> Result<u64, Error> {
+        self.forget_learnt(interface, mac)
     }
 
     fn links(&mut self) -> Result<Vec<LearnedLink>, Error> {

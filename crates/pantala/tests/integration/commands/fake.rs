@@ -178,6 +178,11 @@ impl Stack for Fake {
         Ok(3)
     }
 
+    fn forget_stations(&mut self, interface: &str, mac: Option<Mac>) -> Answer<u64> {
+        self.tell(format!("forget {} on {interface}", mac.map_or("all".to_owned(), |mac| mac.to_string())));
+        Ok(3)
+    }
+
     fn netisrs(&mut self) -> Answer<Vec<Netisr>> {
         let one = Netisr {
             cpu: 0,
@@ -345,6 +350,7 @@ fn loopback() -> Interface {
             InterfaceFlag::Running,
             InterfaceFlag::Multicast,
         ],
+        description: None,
         options: vec![],
         mtu: 16384,
         mac: None,
@@ -386,6 +392,7 @@ fn lan() -> Interface {
         name: "lan".into(),
         index: 2,
         flags: ETHERNET.to_vec(),
+        description: None,
         options: vec![InterfaceOption::Rxcsum, InterfaceOption::Txcsum],
         mtu: 1500,
         mac: Some(Mac([2, 0, 0, 0, 0, 1].into())),
@@ -434,6 +441,7 @@ fn wan() -> Interface {
         name: "wan".into(),
         index: 3,
         flags: vec![InterfaceFlag::Broadcast, InterfaceFlag::Simplex, InterfaceFlag::Multicast],
+        description: None,
         options: vec![],
         mac: Some(Mac([2, 0, 0, 0, 0, 2].into())),
         groups: vec![ip("224.0.0.2"), ip("ff02::1:ff00:1")],

@@ -43,6 +43,11 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
                 report.add(span, message, "name a device or a VLAN over one");
             }
         }
+        draft.fdb.stp.check(report);
+        for port in draft.fdb.stp.ports.iter().filter(|port| !bridge.ports.contains(&port.value.name)) {
+            let message = format!("`{}` is no port of this bridge", port.value.name);
+            report.add(&port.span, message, "name it in device = \"bridge:…\", too");
+        }
         for name in draft.fdb.private.iter().chain(&draft.fdb.span) {
             if !bridge.ports.contains(&name.value) {
                 let message = format!("`{}` is no port of this bridge", name.value);
@@ -112,9 +117,8 @@ fn without_meaning(draft: &DraftInterface, report: &mut Report<'_>) {
         ("span", fdb.span.first().map(|at| &at.span)),
         ("storm", fdb.storm.as_ref().map(|at| &at.span)),
     ];
-    for (key, span) in
-        of_bridge.into_iter().filter(|_| !is_bridge).filter_map(|(key, span)| Some((key, span?)))
-    {
+    let of_bridge = of_bridge.into_iter().filter_map(|(key, span)| Some((key, span?)));
+    for (key, span) in of_bridge.chain(fdb.stp.keys()).filter(|_| !is_bridge) {
         report.add(span, format!("`{key}` is of a bridge"), "use it with device = \"bridge:INTERFACE,…\"");
     }
     for (key, span) in super::device_keys(draft).filter(|(key, _)| is_bridge && *key != "mac") {
