@@ -1,20 +1,31 @@
 //! `ifconfig [-a] [-l] [IF [WORDS]]`: shows interfaces and changes them.
 
+use self::words::Forget;
 use super::flags::{Flags, extra_word};
 use super::{Failure, Session};
 use crate::api::client::escaped;
-use crate::api::{ConfigEdits, Interface, InterfaceChange, Reloaded};
+use crate::api::{ConfigEdit, ConfigEdits, Interface, InterfaceChange, Reloaded};
 use crate::show;
 
 pub(crate) const USAGE: &str = "\
 pantala ifconfig [-a] | -l | IF
        pantala ifconfig IF create vlan ID vlandev INTERFACE [vlanproto 802.1ad]
-       pantala ifconfig IF create tunnel LOCAL REMOTE
+       pantala ifconfig IF create tunnel LOCAL REMOTE [grekey N]
+       pantala ifconfig IF create vxlanid N vxlanlocal A [vxlanremote B | vxlangroup G] [vxlanport P]
+       pantala ifconfig IF create addm INTERFACE [addm INTERFACE ...]
        pantala ifconfig IF create device DEVICE
        pantala ifconfig IF destroy
        pantala ifconfig IF [inet | inet6] ADDRESS/LEN [alias | -alias]
        pantala ifconfig IF [mtu N] [ether MAC] [vlanpcp N]
-       pantala ifconfig IF up | down | monitor | -monitor";
+       pantala ifconfig IF up | down | monitor | -monitor
+       pantala ifconfig IF description TEXT | -description
+       pantala ifconfig BRIDGE addm | deletem | private | -private | span | -span INTERFACE
+       pantala ifconfig BRIDGE addr | static INTERFACE MAC | deladdr MAC | flush | flushall
+       pantala ifconfig BRIDGE [maxaddr N] [timeout SECONDS] [storm N]
+       pantala ifconfig BRIDGE stp | -stp | [proto rstp | stp] [priority N]
+               [hellotime N] [maxage N] [fwddelay N] [holdcnt N]
+       pantala ifconfig BRIDGE ifpriority INTERFACE N | ifpathcost INTERFACE N |
+               edge | autoedge | ptp | -edge | -autoedge | -ptp INTERFACE";
 
 pub(crate) const HELP: &str = "  -a         every interface (the default)
   -l         only their names
@@ -27,6 +38,11 @@ pub(crate) const HELP: &str = "  -a         every interface (the default)
   up, down   bring the interface up or take it down
   monitor    only count and measure what it receives; `netstat -M -I IF` shows
              it
+  addm       add a port to a bridge; deletem removes it
+  addr       the link addresses that a bridge or VXLAN knows
+  deladdr    forget one of them, flush all that were learnt, flushall also the
+             static ones
+  stp        the spanning tree of a bridge, RSTP unless `proto stp` is given
 
 The words of one line come into force together, or not at all. They change the
 running configuration: `pantala config diff` shows it beside the file,
@@ -38,6 +54,10 @@ Examples:
   pantala ifconfig lan 192.0.2.7/24 alias
   pantala ifconfig vlan10 create vlan 10 vlandev lan inet 10.0.10.1/24
   pantala ifconfig gif0 create tunnel 192.0.2.1 198.51.100.1
+  pantala ifconfig bridge0 create addm lan1 addm lan2 inet 192.0.2.1/24
+  pantala ifconfig bridge0 static lan1 02:00:00:00:00:07
+  pantala ifconfig bridge0 stp priority 4096 edge lan2
+  pantala ifconfig vxlan0 create vxlanid 42 vxlanlocal 192.0.2.1 vxlanremote 198.51.100.1
   pantala ifconfig gif0 destroy";
 
 mod words;
@@ -53,7 +73,11 @@ pub(crate) enum Ifconfig {
         edits: ConfigEdits,
         /// Behind them.
         state: InterfaceChange,
+        /// Link addresses to be forgotten.
+        stations: Vec<Forget>,
     },
+    /// The link addresses that it knows.
+    Stations(String),
 }
 
 impl Ifconfig {
@@ -64,9 +88,13 @@ impl Ifconfig {
             && !name.starts_with('-')
         {
             let usage = |why| Failure::usage(format!("ifconfig: {why}"));
-            let words::Changes { edits, state } = words::read(name, rest).map_err(usage)?;
+            let words::Changes { edits, state, stations, lists_stations } =
+                words::read(name, rest).map_err(usage)?;
+            if lists_stations {
+                return Ok(Self::Stations(name.clone()));
+            }
             let edits = ConfigEdits { edits, title: format!("ifconfig {}", words.join(" ")) };
-            return Ok(Self::Change { name: name.clone(), edits, state });
+            return Ok(Self::Change { name: name.clone(), edits, state, stations });
         }
         let flags = Flags::read("ifconfig", words, "al", "")?;
         if flags.has('l') {
@@ -94,9 +122,29 @@ impl Ifconfig {
                 let one: Interface = session.client.get(&path(&name))?;
                 session.show(&one, |one| show::ifconfig(core::slice::from_ref(one)))
             }
-            Self::Change { name, edits, state } => {
+            Self::Stations(name) => {
+                let one: Interface = session.client.get(&path(&name))?;
+                session.show(&one.fdb, |all| show::stations(all))
+            }
+            Self::Change { name, mut edits, state, stations } => {
+                let mut learnt = Vec::new();
+                for one in stations {
+                    match (&one, is_static(session, &name, &one)?) {
+                        (Forget::One(mac), true) => {
+                            let (interface, value) = (name.clone(), mac.to_string());
+                            edits.edits.push(ConfigEdit::Remove { interface, key: "fdb".to_owned(), value });
+                        }
+                        _ => learnt.push(one),
+                    }
+                }
                 if !edits.edits.is_empty() {
                     let _: Reloaded = session.client.post("/v1/config/edits", &edits)?;
+                }
+                for one in learnt {
+                    match one {
+                        Forget::All => _ = session.client.delete::<u64>(&format!("{}/fdb", path(&name)))?,
+                        Forget::One(mac) => session.client.delete(&format!("{}/fdb/{mac}", path(&name)))?,
+                    }
                 }
                 if state != InterfaceChange::default() {
                     let () = session.client.patch(&path(&name), &state)?;
@@ -105,6 +153,13 @@ impl Ifconfig {
             }
         }
     }
+}
+
+/// Whether a link address that is to be forgotten is a static one, which the configuration has.
+fn is_static(session: &mut Session<'_>, name: &str, forget: &Forget) -> Result<bool, Failure> {
+    let Forget::One(mac) = forget else { return Ok(false) };
+    let interface: Interface = session.client.get(&path(name))?;
+    Ok(interface.fdb.iter().any(|station| station.is_static && station.mac.0 == *mac))
 }
 
 fn path(name: &str) -> String {
@@ -125,6 +180,7 @@ mod tests {
             name: "lan".into(),
             edits: ConfigEdits { edits: Vec::new(), title: format!("ifconfig lan {words}") },
             state,
+            stations: Vec::new(),
         };
         let up = |up| InterfaceChange { up: Some(up), monitor: None };
         let monitor = |on| InterfaceChange { up: None, monitor: Some(on) };
@@ -137,6 +193,7 @@ mod tests {
             ("lan down", change("down", up(false))),
             ("lan monitor", change("monitor", monitor(true))),
             ("lan -monitor", change("-monitor", monitor(false))),
+            ("bridge0 addr", Ifconfig::Stations("bridge0".into())),
         ] {
             assert_eq!(read(line).unwrap(), means, "{line}");
         }

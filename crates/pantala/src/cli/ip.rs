@@ -10,7 +10,9 @@ pantala ip addr [show [dev IF]]
        pantala ip link [show [dev IF]]
        pantala ip link set [dev] IF [up | down] [mtu N] [address MAC]
        pantala ip link add link INTERFACE name IF type vlan id N
-       pantala ip link add IF type ipip | sit | ip6tnl local A remote B
+       pantala ip link add IF type ipip | sit | ip6tnl | gre local A remote B [key N]
+       pantala ip link add IF type vxlan id N local A [remote B | group G] [dstport P]
+       pantala ip link set [dev] IF master BRIDGE
        pantala ip link del [dev] IF";
 
 pub(crate) const HELP: &str = "The words of iproute2 for `pantala ifconfig`, which is the form of the
@@ -20,6 +22,7 @@ and `pantala ndp`.
 Examples:
   pantala ip addr add 192.0.2.7/24 dev lan
   pantala ip link add link lan name vlan10 type vlan id 10
+  pantala ip link add vxlan0 type vxlan id 42 local 192.0.2.1 dstport 4789
   pantala ip link set vlan10 mtu 1400 up";
 
 /// Translates a line to that of `ifconfig`.
@@ -87,6 +90,9 @@ fn link<'w>(words: &[&'w str]) -> Result<Vec<&'w str>, String> {
 }
 
 fn set<'w>(interface: &'w str, words: &[&'w str]) -> Result<Vec<&'w str>, String> {
+    if let ["master", bridge] = words {
+        return Ok(vec![bridge, "addm", interface]);
+    }
     let mut line = vec![interface];
     let mut words = words.iter().copied();
     while let Some(word) = words.next() {
@@ -96,7 +102,8 @@ fn set<'w>(interface: &'w str, words: &[&'w str]) -> Result<Vec<&'w str>, String
             "address" => {
                 line.extend(["ether", words.next().ok_or("`address` needs an Ethernet address behind it")?])
             }
-            other => return Err(unknown(other, &["up", "down", "mtu", "address"])),
+            "nomaster" => return Err("say from which bridge: `ifconfig BRIDGE deletem INTERFACE`".to_owned()),
+            other => return Err(unknown(other, &["up", "down", "mtu", "address", "master"])),
         }
     }
     if line.len() == 1 {
@@ -117,6 +124,9 @@ struct New<'w> {
     local: Option<&'w str>,
     remote: Option<&'w str>,
     mtu: Option<&'w str>,
+    group: Option<&'w str>,
+    port: Option<&'w str>,
+    key: Option<&'w str>,
 }
 
 fn add<'w>(words: &[&'w str]) -> Result<Vec<&'w str>, String> {
@@ -132,12 +142,18 @@ fn add<'w>(words: &[&'w str]) -> Result<Vec<&'w str>, String> {
             "local" => &mut new.local,
             "remote" => &mut new.remote,
             "mtu" => &mut new.mtu,
+            "group" => &mut new.group,
+            "dstport" => &mut new.port,
+            "key" => &mut new.key,
             word if new.name.is_none() => {
                 new.name = Some(word);
                 continue;
             }
             other => {
-                let known = ["name", "link", "type", "id", "protocol", "local", "remote", "mtu"];
+                let known = [
+                    "name", "link", "type", "id", "protocol", "local", "remote", "mtu", "group", "dstport",
+                    "key",
+                ];
                 return Err(unknown(other, &known));
             }
         };
@@ -163,8 +179,28 @@ impl<'w> New<'w> {
                 let both = "a tunnel needs both ends: `local A remote B`";
                 line.extend(["tunnel", self.local.ok_or(both)?, self.remote.ok_or(both)?]);
             }
+            "gre" | "ip6gre" => {
+                let both = "a tunnel needs both ends: `local A remote B`";
+                if !name.starts_with("gre") {
+                    return Err(format!("a GRE tunnel is called gre0 or the like, not `{name}`"));
+                }
+                line.extend(["tunnel", self.local.ok_or(both)?, self.remote.ok_or(both)?]);
+                line.extend(self.key.into_iter().flat_map(|key| ["grekey", key]));
+            }
+            "vxlan" => {
+                let both = "a VXLAN needs `id N local A`";
+                line.extend(["vxlanid", self.id.ok_or(both)?, "vxlanlocal", self.local.ok_or(both)?]);
+                let others =
+                    [("vxlanremote", self.remote), ("vxlangroup", self.group), ("vxlanport", self.port)];
+                line.extend(others.into_iter().filter_map(|(word, value)| Some([word, value?])).flatten());
+            }
+            "bridge" => {
+                return Err(format!(
+                    "a bridge needs its first port: `ifconfig {name} create addm INTERFACE`"
+                ));
+            }
             other => {
-                let help = unknown(other, &["vlan", "ipip", "sit", "ip6tnl"]);
+                let help = unknown(other, &["vlan", "ipip", "sit", "ip6tnl", "gre", "vxlan", "bridge"]);
                 return Err(format!("{help}; `ifconfig IF create device DEVICE` makes any"));
             }
         }
@@ -213,6 +249,15 @@ mod tests {
                 "t0 create tunnel 192.0.2.1 198.51.100.1 mtu 1400",
             ),
             ("link del dev t0", "t0 destroy"),
+            (
+                "link add gre1 type gre local 192.0.2.1 remote 198.51.100.1 key 7",
+                "gre1 create tunnel 192.0.2.1 198.51.100.1 grekey 7",
+            ),
+            (
+                "link add vx0 type vxlan id 5 local 192.0.2.1 group 239.1.1.1 dstport 4789",
+                "vx0 create vxlanid 5 vxlanlocal 192.0.2.1 vxlangroup 239.1.1.1 vxlanport 4789",
+            ),
+            ("link set lan1 master bridge0", "bridge0 addm lan1"),
         ] {
             assert_eq!(translated(line).unwrap(), ifconfig, "{line}");
         }
@@ -231,6 +276,9 @@ mod tests {
             ("link add v10 type vlan id 10", "a VLAN needs `link INTERFACE`"),
             ("link add t0 type ipip local 192.0.2.1", "both ends"),
             ("link add t0 type dummy", "known are vlan"),
+            ("link add b0 type bridge", "create addm"),
+            ("link set lan1 nomaster", "deletem"),
+            ("link add t0 type gre local 192.0.2.1 remote 192.0.2.2", "called gre0"),
         ] {
             let why = translated(line).unwrap_err();
             assert!(why.contains(says), "{line}: {why}");

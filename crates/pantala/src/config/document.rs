@@ -1,5 +1,6 @@
 //! The configuration as a text that commands edit; comments and order of the file stay.
 
+mod lists;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +13,25 @@ use diagnostic::did_you_mean;
 
 const INTERFACE: &str = "interface";
 /// Keys of an interface that a command may set.
-const KEYS: &[&str] = &["device", "mtu", "mac", "vlanpcp"];
+const KEYS: &[&str] = &[
+    "device",
+    "mtu",
+    "mac",
+    "vlanpcp",
+    "description",
+    "timeout",
+    "maxaddr",
+    "storm",
+    "stp",
+    "stp_priority",
+    "hellotime",
+    "maxage",
+    "fwddelay",
+    "holdcnt",
+    "fdb",
+];
+/// Keys that are texts; the others are numbers.
+const TEXTS: &[&str] = &["device", "mac", "description", "stp"];
 
 /// A configuration that was parsed without an error.
 #[derive(Debug)]
@@ -50,6 +69,8 @@ impl Document {
             ConfigEdit::RemoveAddress { interface, address } => self.remove_address(interface, *address),
             ConfigEdit::ReplaceAddress { interface, address } => self.replace_address(interface, *address),
             ConfigEdit::Set { interface, key, value } => self.set(interface, key, value),
+            ConfigEdit::Insert { interface, key, value } => lists::insert(self.table(interface)?, key, value),
+            ConfigEdit::Remove { interface, key, value } => lists::remove(self.table(interface)?, key, value),
             ConfigEdit::Unset { interface, key } => {
                 known(key)?;
                 self.table(interface)?.remove(key);
@@ -153,14 +174,12 @@ impl Document {
 
     fn set(&mut self, interface: &str, key: &str, value: &str) -> Result<(), Wrong> {
         known(key)?;
-        let value = match key {
-            "mtu" | "vlanpcp" => {
-                let number: i64 = value
-                    .parse()
-                    .map_err(|_| Wrong::new(format!("bad {key} `{value}`"), "write a number"))?;
-                toml_edit::value(number)
-            }
-            _ => toml_edit::value(value),
+        let value = if TEXTS.contains(&key) {
+            toml_edit::value(value)
+        } else {
+            let number: i64 =
+                value.parse().map_err(|_| Wrong::new(format!("bad {key} `{value}`"), "write a number"))?;
+            toml_edit::value(number)
         };
         self.table(interface)?.insert(key, value);
         Ok(())
@@ -191,9 +210,14 @@ fn new_interface<T: TableLike>(mut table: T, name: &str, device: &str) -> T {
     table
 }
 
-/// The addresses of an interface as an array, which a single address need not be.
+/// The addresses of an interface as an array.
 fn addresses(table: &dyn TableLike) -> Array {
-    match table.get("address") {
+    list(table, "address")
+}
+
+/// The value of a key as an array, which a single element need not be.
+fn list(table: &dyn TableLike, key: &str) -> Array {
+    match table.get(key) {
         Some(Item::Value(Value::Array(array))) => array.clone(),
         Some(Item::Value(one)) => Array::from_iter(one.as_str()),
         _ => Array::new(),

@@ -49,6 +49,24 @@ pub enum ConfigEdit {
         /// Its value.
         value: String,
     },
+    /// Adds to a list of an interface, or replaces what it has of the same station or port.
+    Insert {
+        /// The interface.
+        interface: String,
+        /// The list, as in the configuration file: `fdb`, `private`, `span` or `stp_port`; `member`: the ports of a bridge.
+        key: String,
+        /// The element.
+        value: String,
+    },
+    /// Removes from a list of an interface.
+    Remove {
+        /// The interface.
+        interface: String,
+        /// The list.
+        key: String,
+        /// The element, or its first word.
+        value: String,
+    },
     /// Removes a key of an interface: its default is in force.
     Unset {
         /// The interface.

@@ -4,9 +4,13 @@ use core::net::IpAddr;
 
 use ipnet::IpNet;
 
+use self::devices::Vxlan;
 use crate::api::{ConfigEdit, InterfaceChange};
 use diagnostic::nearest;
 use wire::ether::Mac;
+
+mod bridge;
+mod devices;
 
 /// Words behind the name of an interface.
 pub(super) const WORDS: &[&str] = &[
@@ -32,6 +36,44 @@ pub(super) const WORDS: &[&str] = &[
     "device",
     "netmask",
     "prefixlen",
+    "description",
+    "-description",
+    "grekey",
+    "vxlanid",
+    "vxlanlocal",
+    "vxlanremote",
+    "vxlangroup",
+    "vxlanport",
+    "addm",
+    "deletem",
+    "private",
+    "-private",
+    "span",
+    "-span",
+    "static",
+    "deladdr",
+    "flush",
+    "flushall",
+    "addr",
+    "maxaddr",
+    "timeout",
+    "storm",
+    "stp",
+    "-stp",
+    "proto",
+    "priority",
+    "hellotime",
+    "maxage",
+    "fwddelay",
+    "holdcnt",
+    "ifpriority",
+    "ifpathcost",
+    "edge",
+    "-edge",
+    "autoedge",
+    "-autoedge",
+    "ptp",
+    "-ptp",
 ];
 /// Words of BSD that have no meaning here, and what to use.
 const FOREIGN: &[(&str, &str)] = &[
@@ -53,6 +95,19 @@ pub(super) struct Changes {
     pub(super) edits: Vec<ConfigEdit>,
     /// Of the interface's state.
     pub(super) state: InterfaceChange,
+    /// Of learnt link addresses.
+    pub(super) stations: Vec<Forget>,
+    /// Link addresses are shown, and nothing is changed.
+    pub(super) lists_stations: bool,
+}
+
+/// Learnt link addresses to be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Forget {
+    /// All of the interface.
+    All,
+    /// One, also if it is static.
+    One(Mac),
 }
 
 /// Reads the words behind the name of an interface.
@@ -73,6 +128,9 @@ struct Seen {
     vlan: Option<u16>,
     parent: Option<String>,
     is_qinq: bool,
+    members: Vec<String>,
+    vxlan: Vxlan,
+    gre_key: Option<u32>,
 }
 
 struct Reader<'w> {
@@ -106,6 +164,13 @@ impl<'w> Reader<'w> {
             "ether" | "lladdr" | "link" => self.set_mac(word)?,
             "inet" => self.address(true)?,
             "inet6" => self.address(false)?,
+            "grekey" => self.seen.gre_key = Some(self.number("grekey", "a key")?),
+            "description" | "descr" => {
+                let text = self.value(word, "a text")?.to_owned();
+                self.set("description", text);
+            }
+            "-description" | "-descr" => self.unset("description"),
+            word if self.vxlan(word)? || self.bridge(word)? => {}
             word if word.parse::<IpNet>().is_ok() || word.parse::<IpAddr>().is_ok() => {
                 self.address_is(word)?
             }
@@ -139,6 +204,11 @@ impl<'w> Reader<'w> {
         let mac: Mac = text.parse().map_err(|_| format!("`{text}` is not an Ethernet address"))?;
         self.set("mac", mac.to_string());
         Ok(())
+    }
+
+    fn unset(&mut self, key: &str) {
+        let interface = self.interface.to_owned();
+        self.changes.edits.push(ConfigEdit::Unset { interface, key: key.to_owned() });
     }
 
     fn tunnel(&mut self) -> Result<(), String> {
@@ -209,6 +279,10 @@ impl<'w> Reader<'w> {
                 .insert(0, ConfigEdit::Set { interface, key: "device".to_owned(), value: device }),
             (false, None) => {}
         }
+        let is_all = self.changes.edits.is_empty() && self.changes.stations.is_empty();
+        if self.changes.lists_stations && !(is_all && self.changes.state == InterfaceChange::default()) {
+            return Err("`addr` stands alone".to_owned());
+        }
         let destroys = self.changes.edits.iter().any(|edit| matches!(edit, ConfigEdit::Destroy { .. }));
         if destroys && (self.changes.edits.len() > 1 || self.changes.state != InterfaceChange::default()) {
             return Err("`destroy` stands alone".to_owned());
@@ -217,7 +291,11 @@ impl<'w> Reader<'w> {
     }
 
     fn device(&self) -> Result<Option<String>, String> {
-        let Seen { device, vlan, parent, is_qinq, creates } = &self.seen;
+        let Seen { device, vlan, parent, is_qinq, creates, .. } = &self.seen;
+        if let Some(made) = self.of_parts()? {
+            let is_alone = device.is_none() && vlan.is_none() && parent.is_none();
+            return if is_alone { Ok(Some(made)) } else { Err("an interface has one device".to_owned()) };
+        }
         match (device, vlan, parent) {
             (None, Some(vlan), Some(parent)) => {
                 Ok(Some(format!("{}:{parent},{vlan}", if *is_qinq { "qinq" } else { "vlan" })))
@@ -225,7 +303,11 @@ impl<'w> Reader<'w> {
             (None, None, None) if *creates && self.interface.starts_with("tap") => {
                 Ok(Some(format!("tap:{}", self.interface)))
             }
-            (device, None, None) => Ok(device.clone()),
+            (Some(device), None, None) => {
+                let key = self.seen.gre_key.map(|key| format!(",key={key}")).unwrap_or_default();
+                Ok(Some(format!("{device}{key}")))
+            }
+            (None, None, None) => Ok(None),
             (Some(_), ..) => Err("an interface has one device".to_owned()),
             _ => Err("a VLAN needs both: `vlan ID vlandev INTERFACE`".to_owned()),
         }
@@ -245,6 +327,8 @@ fn without_device(interface: &str) -> String {
     let words = match kind {
         "vlan" => "vlan ID vlandev INTERFACE",
         "gif" | "gre" => "tunnel LOCAL REMOTE",
+        "bridge" => "addm INTERFACE",
+        "vxlan" => "vxlanid N vxlanlocal ADDRESS",
         _ => "device DEVICE",
     };
     format!("`create` needs its device: `ifconfig {interface} create {words}`")

@@ -99,3 +99,58 @@ fn removing_an_address_may_leave_out_its_length() {
         edited(FILE, &["tap0", "wan"], &[remove("wan", "198.51.100.1/32"), remove("tap0", "192.0.2.1/32")]);
     assert!(!text.unwrap().contains("192.0.2.1"), "the only one");
 }
+
+const BRIDGE: &str = r#"[[interface]]
+name = "bridge0"
+device = "bridge:lan1,lan2"   # both
+stp_port = "lan1 cost 200 edge"
+"#;
+
+#[test]
+fn lists_of_a_bridge_get_and_lose_elements() {
+    let on = |key: &str, value: &str| (key.to_owned(), value.to_owned(), "bridge0".to_owned());
+    let insert = |key: &str, value: &str| {
+        let (key, value, interface) = on(key, value);
+        ConfigEdit::Insert { interface, key, value }
+    };
+    let remove = |key: &str, value: &str| {
+        let (key, value, interface) = on(key, value);
+        ConfigEdit::Remove { interface, key, value }
+    };
+    let edit = |edits: &[ConfigEdit]| edited(BRIDGE, &["bridge0"], edits);
+    let mac = "02:00:00:00:00:AB";
+    for (edits, has) in [
+        (vec![insert("member", "lan3")], r#"device = "bridge:lan1,lan2,lan3""#),
+        (vec![insert("private", "lan1"), insert("private", "lan2")], r#"private = ["lan1", "lan2"]"#),
+        (
+            vec![insert("fdb", &format!("{mac} lan1")), insert("fdb", "02:00:00:00:00:ab lan2")],
+            r#"fdb = ["02:00:00:00:00:ab lan2"]"#,
+        ),
+        (
+            vec![insert("stp_port", "lan1 -edge priority 16")],
+            r#"stp_port = ["lan1 cost 200 -edge priority 16"]"#,
+        ),
+        (vec![insert("stp_port", "lan1 cost 5")], r#"stp_port = ["lan1 edge cost 5"]"#),
+        (vec![remove("member", "lan1")], r#"device = "bridge:lan2""#),
+    ] {
+        let text = edit(&edits).unwrap();
+        assert!(text.contains(has), "{has}: {text}");
+        assert!(text.contains("# both") || has.contains("bridge:"), "{text}");
+    }
+    let text =
+        edit(&[insert("fdb", &format!("{mac} lan1")), insert("span", "lan1"), remove("member", "lan1")])
+            .unwrap();
+    assert!(!text.contains("lan1"), "all that was said of it is gone: {text}");
+    let text = edit(&[insert("fdb", &format!("{mac} lan1")), remove("fdb", mac)]).unwrap();
+    assert!(!text.contains("fdb"), "{text}");
+    for (edits, says) in [
+        (vec![insert("member", "lan1")], "is a port of this bridge already"),
+        (vec![remove("member", "lan9")], "no port of this bridge"),
+        (vec![remove("member", "lan1"), remove("member", "lan2")], "the last port"),
+        (vec![remove("private", "lan1")], "there is no `lan1` in private"),
+        (vec![insert("privat", "lan1")], "unknown list `privat`"),
+    ] {
+        let wrong = edit(&edits).unwrap_err();
+        assert!(wrong.message.contains(says), "{wrong:?}");
+    }
+}

@@ -17,6 +17,12 @@ fn bsd_lines_become_edits() {
     let set = |key: &str, value: &str| {
         vec![ConfigEdit::Set { interface: on(), key: key.into(), value: value.into() }]
     };
+    let insert = |key: &str, value: &str| {
+        vec![ConfigEdit::Insert { interface: on(), key: key.into(), value: value.into() }]
+    };
+    let drop = |key: &str, value: &str| {
+        vec![ConfigEdit::Remove { interface: on(), key: key.into(), value: value.into() }]
+    };
     let create = |device: &str| vec![ConfigEdit::Create { interface: on(), device: device.into() }];
     for (line, edits) in [
         ("192.0.2.7/24", replace("192.0.2.7/24")),
@@ -38,6 +44,26 @@ fn bsd_lines_become_edits() {
         ("create device af_xdp:eth0", create("af_xdp:eth0")),
         ("tunnel 192.0.2.1 198.51.100.2", set("device", "gif:192.0.2.1,198.51.100.2")),
         ("destroy", vec![ConfigEdit::Destroy { interface: on() }]),
+        ("create addm lan1 addm lan2", create("bridge:lan1,lan2")),
+        ("create vxlanid 5 vxlanlocal 192.0.2.1", create("vxlan:5,192.0.2.1")),
+        (
+            "create vxlanid 5 vxlanlocal 192.0.2.1 vxlanremote 198.51.100.1 vxlanport 8472",
+            create("vxlan:5,192.0.2.1,198.51.100.1,port=8472"),
+        ),
+        ("create vxlanid 5 vxlanlocal 2001:db8::1 vxlangroup ff05::5", create("vxlan:5,2001:db8::1,ff05::5")),
+        ("maxaddr 100", set("maxaddr", "100")),
+        ("stp", set("stp", "rstp")),
+        ("proto stp", set("stp", "stp")),
+        ("priority 4096", set("stp_priority", "4096")),
+        ("-stp", vec![ConfigEdit::Unset { interface: on(), key: "stp".into() }]),
+        ("description uplink", set("description", "uplink")),
+        ("addm lan3", insert("member", "lan3")),
+        ("private lan1", insert("private", "lan1")),
+        ("static lan1 02:00:00:00:00:07", insert("fdb", "02:00:00:00:00:07 lan1")),
+        ("ifpathcost lan1 200", insert("stp_port", "lan1 cost 200")),
+        ("-autoedge lan1", insert("stp_port", "lan1 -autoedge")),
+        ("deletem lan3", drop("member", "lan3")),
+        ("-span lan3", drop("span", "lan3")),
     ] {
         assert_eq!(words("if0", line).unwrap().edits, edits, "{line}");
     }
@@ -73,6 +99,13 @@ fn wrong_words_are_explained() {
         ("create tunnel 192.0.2.1", "`tunnel` needs the local and the remote address"),
         ("destroy up", "`destroy` stands alone"),
         ("ether zz", "not an Ethernet address"),
+        ("create vxlanid 5", "a VXLAN needs both"),
+        ("create vxlanid 5 vxlanlocal 192.0.2.1 vxlangroup 198.51.100.1", "no multicast address"),
+        ("create addm a vxlanid 5 vxlanlocal 192.0.2.1", "one device"),
+        ("grekey 7", "needs both ends"),
+        ("static lan1", "needs an Ethernet address"),
+        ("deladdr lan1", "not an Ethernet address"),
+        ("addr up", "`addr` stands alone"),
     ] {
         let why = words("if0", line).unwrap_err();
         assert!(why.contains(says), "{line}: {why}");
@@ -80,4 +113,23 @@ fn wrong_words_are_explained() {
     assert!(words("gif0", "create").unwrap_err().contains("create tunnel LOCAL REMOTE"));
     assert!(words("vlan7", "create").unwrap_err().contains("vlan ID vlandev INTERFACE"));
     assert_eq!(words("tap3", "create").unwrap().edits.len(), 1);
+}
+
+#[test]
+fn learnt_addresses_are_forgotten_and_a_gre_tunnel_has_a_key() {
+    let mac: Mac = "02:00:00:00:00:07".parse().unwrap();
+    for (line, stations, edits) in [
+        ("deladdr 02:00:00:00:00:07", vec![Forget::One(mac)], 0),
+        ("flush", vec![Forget::All], 0),
+        ("flushall", vec![Forget::All], 1),
+    ] {
+        let changes = words("bridge0", line).unwrap();
+        assert_eq!((changes.stations, changes.edits.len()), (stations, edits), "{line}");
+    }
+    assert!(words("bridge0", "addr").unwrap().lists_stations);
+    let changes = words("gre0", "create tunnel 192.0.2.1 198.51.100.1 grekey 7").unwrap();
+    let device = "gre:192.0.2.1,198.51.100.1,key=7".to_owned();
+    assert_eq!(changes.edits, [ConfigEdit::Create { interface: "gre0".into(), device }]);
+    assert!(words("bridge0", "create").unwrap_err().contains("addm INTERFACE"));
+    assert!(words("vxlan0", "create").unwrap_err().contains("vxlanid N vxlanlocal ADDRESS"));
 }
