@@ -101,6 +101,11 @@ named! {
     BpdusConsumed = Ether, "bpdus_consumed", "spanning tree units (BPDUs) received";
     BpdusNoBuffer = Ether, "bpdus_no_buffer", "spanning tree units (BPDUs) not sent: no free buffer";
     StpFlushes = Ether, "stp_flushes", "ports whose learnt addresses a topology change flushed";
+    SnoopLearnt = Ether, "snoop_learnt", "multicast groups learnt on ports of bridges";
+    SnoopFull = Ether, "snoop_full", "multicast groups not learnt: limit of the bridge reached, which floods";
+    SnoopDeferred = Ether, "snoop_deferred", "multicast groups not learnt from a report: limit of a turn reached";
+    IgmpQueriesSent = Ether, "igmp_queries_sent", "IGMP queries sent by bridges";
+    MldQueriesSent = Ether, "mld_queries_sent", "MLD queries sent by bridges";
     FdbLearnt = Ether, "fdb_learnt", "link addresses learnt";
     FdbMoved = Ether, "fdb_moved", "learnt link addresses that moved to another port or remote end";
     FdbExpired = Ether, "fdb_expired", "learnt link addresses expired";

@@ -12,6 +12,7 @@ pub(crate) mod tunnel_io;
 pub(crate) mod vxlan_io;
 pub(crate) mod bridge_io;
 pub mod stp_io;
+pub mod snoop_io;
 pub mod host_cache;
 pub(crate) mod l4;
 pub(crate) mod ip_tx;

@@ -107,7 +107,7 @@ impl Host {
         self.cpus.iter().map(|cpu| cpu.shared.counters.drops.get(reason)).sum()
     }
 
-    /// What is known of the spanning trees of its bridges.
+    /// Returns the status of the spanning trees of its bridges.
     #[must_use]
     pub fn spanning_trees(&self) -> Vec<net::stp_io::Status> {
         self.cpus.iter().flat_map(|cpu| net::stp_io::status(&cpu.netisr.cpu)).collect()

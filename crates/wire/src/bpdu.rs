@@ -116,7 +116,7 @@ pub enum Role {
     Designated,
 }
 
-/// What a port says of the tree.
+/// The content of a unit: a port's view of the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Config {
     /// Flags; of a configuration unit [`Flags::TC`] and [`Flags::TCA`] alone have a meaning.

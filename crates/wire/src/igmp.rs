@@ -89,6 +89,28 @@ fn query(len: usize, code: u8, body: &[u8]) -> Option<Query<'_>> {
     Query::parse(Family::V4, version, max_delay_ms, body)
 }
 
+/// Writes a version 3 query for the listeners of a group, or of all: the unspecified address. They answer within
+/// `delay_ms`, up to 12.7 seconds; `robustness` and `interval_s` are the querier's.
+///
+/// # Errors
+///
+/// [`NoRoom`] if `out` is shorter than 12 bytes.
+//= https://www.rfc-editor.org/rfc/rfc3376#section-4.1
+pub fn emit_query3(
+    group: Ipv4Addr,
+    delay_ms: u16,
+    robustness: u8,
+    interval_s: u8,
+    out: &mut [u8],
+) -> Result<usize, NoRoom> {
+    let mut writer = Writer::new(out);
+    let code = u8::try_from(delay_ms / 100).unwrap_or(0x7f).min(0x7f);
+    writer.put(&[QUERY, code, 0, 0])?;
+    put(&mut writer, IpAddr::V4(group))?;
+    writer.put(&[robustness & 7, interval_s.min(0x7f), 0, 0])?;
+    Ok(sum(writer.written()))
+}
+
 /// Begins a version 3 report, which goes to [`ALL_IGMP3_ROUTERS`]; [`finish`] ends it.
 ///
 /// # Errors

@@ -22,7 +22,7 @@ pub const ROUTER_ALERT: [u8; 8] = [Protocol::ICMP6.0, 0, 5, 2, 0, 0, 1, 0];
 /// Length of a version 1 message; version 2 queries are longer.
 const SHORT_LEN: usize = 24;
 /// The shortest version 2 query.
-const QUERY2_LEN: usize = 28;
+pub const QUERY2_LEN: usize = 28;
 
 /// A message that was received.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +72,29 @@ fn query(len: usize, code: u16, body: &[u8]) -> Option<Query<'_>> {
 const fn delay(code: u16) -> u32 {
     let (exponent, mantissa) = (code >> 12 & 7, (code & 0x0fff) as u32);
     if code < 0x8000 { code as u32 } else { (mantissa | 0x1000) << (exponent + 3) }
+}
+
+/// Writes a version 2 query for the listeners of a group, or of all: the unspecified address. `ends` are its source and
+/// its destination. Listeners answer within `delay_ms`, up to 32 seconds; `robustness` and `interval_s` are the querier's.
+///
+/// # Errors
+///
+/// [`NoRoom`] if `out` is shorter than [`QUERY2_LEN`].
+//= https://www.rfc-editor.org/rfc/rfc3810#section-5.1
+pub fn emit_query2(
+    [src, dst]: [Ipv6Addr; 2],
+    group: Ipv6Addr,
+    delay_ms: u16,
+    robustness: u8,
+    interval_s: u8,
+    out: &mut [u8],
+) -> Result<usize, NoRoom> {
+    let mut writer = Writer::new(out);
+    let [d0, d1] = delay_ms.min(0x7fff).to_be_bytes();
+    writer.put(&[kind::MLD_QUERY, 0, 0, 0, d0, d1, 0, 0])?;
+    put(&mut writer, IpAddr::V6(group))?;
+    writer.put(&[robustness & 7, interval_s.min(0x7f), 0, 0])?;
+    Ok(sum(src, dst, writer.written()))
 }
 
 /// Begins a version 2 report, which goes to [`ALL_MLD2_ROUTERS`]; [`finish`] ends it.

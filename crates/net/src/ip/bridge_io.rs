@@ -16,7 +16,7 @@ use wire::toeplitz;
 
 use crate::base::count::{Count, IfCount};
 use crate::base::drop::DropReason;
-use crate::ip::{ip4, ip6, stp_io, tunnel_io};
+use crate::ip::{ip4, ip6, snoop_io, stp_io, tunnel_io};
 use crate::link::bridge::{Port, is_reserved};
 use crate::link::ether;
 use crate::link::fdb::{self, Behind};
@@ -244,10 +244,12 @@ fn flood(cpu: &mut Cpu, pkt: Pkt, bridge: IfIndex, from: Option<Port>) {
         return cpu.drop_pkt(pkt, DropReason::BridgeStorm);
     }
     let came_by = if from.is_some() { pkt.rcvif } else { 0 };
+    let only = snoop_io::ports(cpu, &pkt, bridge, from.map(|_| pkt.rcvif));
     let tables = Arc::clone(&cpu.tables);
     let mut last = None;
     for &(_, port) in tables.logical.bridges.ports(bridge) {
-        if port == came_by || refusal(cpu, &pkt, from, port).is_some() {
+        let has_listeners = only.as_ref().is_none_or(|only| only.contains(&port));
+        if port == came_by || !has_listeners || refusal(cpu, &pkt, from, port).is_some() {
             continue;
         }
         if let Some(before) = last.replace(port)

@@ -23,6 +23,7 @@ pub use self::filter::{Filter, SOURCES_MAX};
 pub(crate) use self::implied::is_of_the_host;
 pub use self::implied::{follows, is_everybodys, is_source_specific};
 pub use self::input::input;
+pub(in crate::ip) use self::output::{say, speaker};
 use crate::base::time::Instant;
 use crate::ip::ip6::autoconf::owner;
 use crate::link::tables::IfIndex;

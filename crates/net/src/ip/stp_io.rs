@@ -16,6 +16,7 @@ use wire::ether::{EtherType, HEADER_LEN, Header, MIN_FRAME_LEN};
 use crate::base::count::Count;
 use crate::base::drop::{DropReason, Fate};
 use crate::base::time::{Duration, Instant};
+use crate::ip::snoop_io;
 use crate::link::bridge::Port;
 use crate::link::fdb;
 use crate::link::logical::Kind;
@@ -55,7 +56,7 @@ pub(crate) struct Trees {
     states: Vec<State>,
     /// By bridge.
     owned: BTreeMap<IfIndex, Owned>,
-    /// When the timer fires that is set.
+    /// Time at which the timer fires.
     armed: Option<Instant>,
     /// The turn in which units were last taken, and how many in it.
     taken: (Instant, u16),
@@ -69,7 +70,7 @@ struct Owned {
     ports: Vec<(IfIndex, PortSettings)>,
 }
 
-/// What is known of a bridge's tree.
+/// The status of a bridge in its spanning tree.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// The bridge.
@@ -248,6 +249,7 @@ fn step(cpu: &mut Cpu, bridge: IfIndex, step: impl FnOnce(&mut Owned)) {
             Effect::Flush(_) => {
                 cpu.count(Count::StpFlushes);
                 fdb::flush_port(cpu, bridge, port);
+                snoop_io::topology_changed(cpu, bridge);
             }
         }
     }
@@ -272,7 +274,7 @@ fn output(cpu: &mut Cpu, port: IfIndex, bpdu: Bpdu) {
     ifq::output(cpu, pkt);
 }
 
-/// Returns what is known of the trees that this CPU owns. All CPUs' together are the stack's.
+/// Returns the status of the trees that this CPU owns. All CPUs together have those of the stack.
 #[must_use]
 pub fn status(cpu: &Cpu) -> Vec<Status> {
     let owned = cpu.trees.iter().flat_map(|trees| &trees.owned);

@@ -22,6 +22,8 @@ pub struct Bridge {
     pub storm: u32,
     /// Its spanning tree, if it takes part in one.
     pub stp: Option<stp::Settings>,
+    /// Whether multicast packets go only to the ports with listeners.
+    pub snooping: bool,
 }
 
 /// An interface's place in a bridge.

@@ -107,7 +107,7 @@ pub enum State {
     Forwarding,
 }
 
-/// What a step asks for.
+/// An effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Send a unit by a port.
@@ -118,7 +118,7 @@ pub enum Effect {
     Flush(usize),
 }
 
-/// What is known of a port, for people.
+/// The status of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortStatus {
     /// Its role.

@@ -26,6 +26,7 @@ use crate::ip::ip6::rtadv::Rtadv;
 use crate::ip::neigh::Neigh;
 use crate::ip::pmtu::Paths;
 use crate::ip::reass::Reass;
+use crate::ip::snoop_io::Snooping;
 use crate::ip::stp_io::Trees;
 use crate::link::bridge::Storm;
 use crate::link::fdb::Fdb;
@@ -82,6 +83,8 @@ pub struct Cpu {
     pub(crate) fdb: Option<Box<Fdb>>,
     /// Spanning trees, if a bridge has one.
     pub(crate) trees: Option<Box<Trees>>,
+    /// Groups on the ports of bridges, if one snoops.
+    pub(crate) snooping: Option<Box<Snooping>>,
     /// Flood limits of bridges.
     pub(crate) storms: BTreeMap<IfIndex, Storm>,
     /// Timers.

@@ -18,7 +18,7 @@ use pkt::{Pkt, Pool};
 
 use crate::firewall;
 use crate::ip::ip6::autoconf;
-use crate::ip::{addr, group, host_cache, neigh, pmtu, stp_io};
+use crate::ip::{addr, group, host_cache, neigh, pmtu, snoop_io, stp_io};
 use crate::link::fdb;
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::CpuId;
@@ -50,6 +50,8 @@ pub enum Msg {
     Fdb(fdb::Msg),
     /// About a spanning tree.
     Stp(stp_io::Msg),
+    /// About a group on the ports of a bridge.
+    Snooping(snoop_io::Msg),
     /// The firewall has no room for states: end some of yours.
     Reap,
     /// A packet for a pipe that one CPU owns, or from it.

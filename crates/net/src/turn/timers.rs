@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::base::time::Instant;
 use crate::firewall;
-use crate::ip::{addr, group, ip6, neigh, reass, stp_io};
+use crate::ip::{addr, group, ip6, neigh, reass, snoop_io, stp_io};
 use crate::link::fdb;
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::Cpu;
@@ -30,6 +30,8 @@ pub enum Timer {
     Fdb,
     /// Spanning trees that this CPU owns.
     Stp,
+    /// Groups on the ports of bridges that this CPU owns.
+    Snooping,
     /// States of the firewall.
     Firewall,
 }
@@ -74,6 +76,7 @@ pub fn run(cpu: &mut Cpu) -> usize {
             Timer::Reass => reass::timer(cpu),
             Timer::Fdb => fdb::timer(cpu),
             Timer::Stp => stp_io::timer(cpu),
+            Timer::Snooping => snoop_io::timer(cpu),
             Timer::Firewall => firewall::timer(cpu),
         }
     }

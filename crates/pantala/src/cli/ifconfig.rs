@@ -156,7 +156,7 @@ impl Ifconfig {
 }
 
 /// Whether a link address that is to be forgotten is a static one, which the configuration has.
-fn is_static(session: &mut Session<'_>, name: &str, forget: &Forget) -> Result<bool, Failure> {
+fn is_static(session: &Session<'_>, name: &str, forget: &Forget) -> Result<bool, Failure> {
     let Forget::One(mac) = forget else { return Ok(false) };
     let interface: Interface = session.client.get(&path(name))?;
     Ok(interface.fdb.iter().any(|station| station.is_static && station.mac.0 == *mac))

@@ -71,6 +71,7 @@ const INTERFACE: &[&str] = &[
     "fwddelay",
     "holdcnt",
     "stp_port",
+    "snooping",
     "ra",
     "kernel_ports",
     "description",

@@ -60,11 +60,13 @@ pub struct BridgeKeys {
     pub storm: u32,
     /// Its spanning tree, if it takes part in one.
     pub stp: Option<Stp>,
+    /// Whether multicast packets go only to the ports with listeners.
+    pub snooping: bool,
 }
 
 impl Default for BridgeKeys {
     fn default() -> Self {
-        Self { private: Vec::new(), span: Vec::new(), storm: STORM, stp: None }
+        Self { private: Vec::new(), span: Vec::new(), storm: STORM, stp: None, snooping: false }
     }
 }
 
@@ -101,6 +103,7 @@ pub(crate) struct Draft {
     pub(crate) span: Vec<At<String>>,
     pub(crate) storm: Option<At<u32>>,
     pub(crate) stp: stp::Draft,
+    pub(crate) snooping: Option<At<bool>>,
 }
 
 impl Draft {
@@ -112,6 +115,7 @@ impl Draft {
             span: names(&self.span),
             storm: self.storm.as_ref().map_or(STORM, |at| at.value),
             stp: self.stp.settings(),
+            snooping: self.snooping.as_ref().is_some_and(|at| at.value),
         }
     }
 
@@ -135,6 +139,7 @@ pub(crate) fn read(fields: &Fields<'_>, report: &mut Report<'_>) -> Draft {
         span: fields.parsed_list("span", |name| Ok(name.to_owned()), report),
         storm: fields.number("storm", 0..=100_000_000, report),
         stp: stp::read(fields, report),
+        snooping: fields.truth("snooping", report),
     }
 }
 

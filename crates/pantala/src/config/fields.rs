@@ -61,7 +61,7 @@ impl<'t> Fields<'t> {
         expected(value, value.get_ref().as_bool(), key, "true or false", report)
     }
 
-    /// What `of` makes of true or false, or `parse` of a string.
+    /// Reads true or false by `of`, or a string by `parse`.
     pub(crate) fn truth_or<T>(
         &self,
         key: &str,

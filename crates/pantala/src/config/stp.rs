@@ -18,9 +18,9 @@ const WORDS: &str =
 /// The spanning tree of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stp {
-    /// Of the bridge.
+    /// Settings of the bridge.
     pub settings: Settings,
-    /// Of ports that differ from others.
+    /// Settings of ports that differ from others.
     pub ports: Vec<StpPort>,
 }
 

@@ -185,6 +185,25 @@ fn a_bridge_has_ports_without_addresses() {
     assert_eq!(bridge.fdb.statics[0].to_string(), "02:00:00:00:00:07 lan1");
     assert_eq!((bridge.bridge.private.len(), bridge.bridge.span.len(), bridge.bridge.storm), (1, 1, 9));
     assert_eq!(config.interfaces.iter().map(|one| one.is_port).collect::<Vec<_>>(), [true, true, false]);
+    let keys = "stp = true\nstp_priority = 4096\nhellotime = 1\nmaxage = 6\nfwddelay = 4\nholdcnt = 3\nsnooping = true\n\
+                stp_port = [\"lan2 cost 7 priority 16 edge -autoedge -ptp\"]";
+    let config = read(keys, "").unwrap();
+    let bridge = &config.interfaces[2].bridge;
+    let stp = bridge.stp.clone().unwrap();
+    let times =
+        net::stp::Settings { hello: 1, max_age: 6, forward_delay: 4, ..net::stp::Settings::default() };
+    assert_eq!(stp.settings, net::stp::Settings { priority: 4096, hold_count: 3, ..times });
+    let port = net::stp::PortSettings {
+        priority: 16,
+        cost: 7,
+        is_edge: true,
+        may_be_edge: false,
+        is_point_to_point: false,
+    };
+    assert_eq!((stp.port("lan2"), stp.port("lan1")), (port, net::stp::PortSettings::default()));
+    assert!(bridge.snooping);
+    assert!(read("stp = \"stp\"", "").unwrap().interfaces[2].bridge.stp.as_ref().unwrap().settings.is_stp);
+    assert_eq!(read("stp = false", "").unwrap().interfaces[2].bridge.stp, None);
     let many: Vec<_> = (0..=net::bridge::PORTS_MAX).map(|n| format!("lan{n}")).collect();
     let many = format!("[[interface]]\ndevice = \"bridge:{}\"", many.join(","));
     let wrong = read("", &many).unwrap_err();
@@ -198,6 +217,15 @@ fn a_bridge_has_ports_without_addresses() {
         ("", "[[interface]]\ndevice = \"bridge:lan9\"", "there is no interface `lan9`", "lan"),
         ("", "[[interface]]\ndevice = \"bridge:bridge0\"", "is a bridge itself", "its ports"),
         ("", "[[interface]]\ndevice = \"tap:c\"\nstorm = 7", "`storm` is of a bridge", "bridge:"),
+        ("", "[[interface]]\ndevice = \"tap:c\"\nstp = true", "`stp` is of a bridge", "bridge:"),
+        ("", "[[interface]]\ndevice = \"tap:c\"\nsnooping = true", "`snooping` is of a bridge", "bridge:"),
+        ("stp = \"mstp\"", "", "no spanning tree protocol", "rstp"),
+        ("stp_priority = 4000", "", "no multiple of 4096", "4096"),
+        ("stp = true\nmaxage = 40", "", "do not fit each other", "17.14"),
+        ("stp_port = [\"lan3 cost 5\"]", "", "`lan3` is no port of this bridge", "bridge:"),
+        ("stp_port = [\"lan1 cost\"]", "", "`cost` needs a number", "cost N"),
+        ("stp_port = [\"lan1 priority 17\"]", "", "multiple of 16", "cost N"),
+        ("stp_port = [\"lan1 fast\"]", "", "`fast` says nothing of a port", "edge"),
         (
             "",
             "[[interface]]\nname = \"c\"\ndevice = \"tap:c\"\naddress = \"10.7.0.1/24\"\n\

@@ -130,7 +130,7 @@ impl Attached {
             Device::Bridge(_) => {
                 let keys = &self.config.bridge;
                 let stp = keys.stp.as_ref().map(|stp| stp.settings);
-                return Kind::Bridge(bridge::Bridge { storm: keys.storm, stp });
+                return Kind::Bridge(bridge::Bridge { storm: keys.storm, stp, snooping: keys.snooping });
             }
             _ => return Kind::Device,
         };

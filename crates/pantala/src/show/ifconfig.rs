@@ -354,6 +354,39 @@ mod tests {
             "\tmaxaddr 2000 timeout 1200 storm 7\n\tmember: a flags=3<LEARNING,DISCOVER>\n\
              \tmember: b flags=803<LEARNING,DISCOVER,PRIVATE>\n\tmember: c flags=8<SPAN>\n"
         );
+        let tree = StpInfo {
+            protocol: "rstp".to_owned(),
+            id: "8000.02:00:00:00:00:01".to_owned(),
+            root: "1000.02:00:00:00:00:02".to_owned(),
+            cost: 20_000,
+            root_port: Some("a".to_owned()),
+            hellotime_s: 2,
+            maxage_s: 20,
+            fwddelay_s: 15,
+            holdcnt: 6,
+        };
+        let of_port = StpMember {
+            role: "root".to_owned(),
+            state: "forwarding".to_owned(),
+            port: 1,
+            priority: 128,
+            cost: 20_000,
+            protocol: "stp".to_owned(),
+            edge: false,
+            ptp: true,
+        };
+        let mut info = info;
+        if let Some(bridge) = &mut info.bridge {
+            (bridge.stp, bridge.members[0].stp) = (Some(tree), Some(of_port));
+            bridge.members.truncate(1);
+        }
+        assert_eq!(
+            bridge_lines(&info),
+            "\tid 8000.02:00:00:00:00:01 hellotime 2 fwddelay 15 maxage 20 holdcnt 6 proto rstp\n\
+             \troot id 1000.02:00:00:00:00:02 ifcost 20000 port a\n\tmaxaddr 2000 timeout 1200 storm 7\n\
+             \tmember: a flags=87<LEARNING,DISCOVER,STP,PTP>\n\
+             \t        port 1 priority 128 path cost 20000 proto stp\n\t        role root state forwarding\n"
+        );
         let mac = crate::Mac(wire::ether::Mac([2, 0, 0, 0, 0, 7]));
         let port = Some("a".to_owned());
         let station = Station { mac, vtep: None, port, is_static: false, left_s: Some(9) };

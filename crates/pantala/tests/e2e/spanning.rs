@@ -1,8 +1,8 @@
 //! Spanning tree with the kernel's bridge, which speaks STP alone: two links between both, of which one must be blocked.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::time::Duration;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use dev::netns::Netns;
 use pantala::api::{StpInfo, StpMember};
@@ -126,8 +126,10 @@ fn the_kernels_bridge_and_pantalas_find_one_tree_and_another_when_a_link_is_cut(
         let Some(lab) = start(NAME, priority, kernel_priority) else { return };
         let kernel = &lab.hosts[0].netns;
         let folder = Folder::new();
-        let file = folder.file("bpdu.pcapng").display().to_string();
-        let mut tshark = capture(kernel, &file);
+        // On a link of the kernel's bridge pantala speaks STP, on that of the host RSTP.
+        let files = ["stp.pcapng", "rstp.pcapng"].map(|name| folder.file(name).display().to_string());
+        let captures = [(kernel, &files[0]), (&lab.hosts[2].netns, &files[1])];
+        let captures = captures.map(|(netns, file)| capture(netns, file));
         let is_root = priority < kernel_priority;
         assert!(
             within(CONVERGED, || reaches(&lab).then_some(())).is_some(),
@@ -153,7 +155,7 @@ fn the_kernels_bridge_and_pantalas_find_one_tree_and_another_when_a_link_is_cut(
             let blocked = members[..2].iter().filter(|member| member.state == "discarding").count();
             assert_eq!(blocked, 1, "{members:?}");
         }
-        assert!(tshark.wait().unwrap().success());
+        captures.into_iter().for_each(|mut tshark| assert!(tshark.wait().unwrap().success()));
         // Without a loop a broadcast does not go round: one question, few frames.
         assert_eq!(lab.pantala().dropped("bridge_storm"), 0);
         // The link in use is cut.
@@ -171,10 +173,10 @@ fn the_kernels_bridge_and_pantalas_find_one_tree_and_another_when_a_link_is_cut(
             "{}",
             lab.pantala().shows("ifconfig bridge0")
         );
-        // Units of both kinds are from pantala, and the dissector finds no fault in them.
-        let ours = dissected(&file, "stp.version == 2");
-        assert!(!ours.is_empty(), "rapid units, until the kernel was heard");
-        assert_eq!(dissected(&file, "_ws.malformed || _ws.expert.severity == error"), [""; 0]);
+        for (file, units) in files.iter().zip(["stp.version == 0", "stp.version == 2"]) {
+            assert!(!dissected(file, units).is_empty(), "{units}");
+            assert_eq!(dissected(file, "_ws.malformed || _ws.expert.severity == error"), [""; 0]);
+        }
         assert_eq!(lab.pantala().dropped("bpdu_malformed"), 0);
     }
 }

@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use pkt::Gso;
+use wire::bpdu::{self, Bpdu};
 use wire::ip6_ext::Fragment;
 use wire::protocol::Protocol;
 use wire::{EtherType, icmp4, icmp6, ip4, ip6, tcp, udp};
@@ -44,6 +45,13 @@ impl Station {
             EtherType::ARP => self.arp(frame.packet()),
             EtherType::IPV4 => self.ip4(frame.packet(), (gso, gso_size)),
             EtherType::IPV6 => self.ip6(frame.packet(), (gso, gso_size), header.src),
+            // A station takes no part in a spanning tree, but reads what bridges say.
+            len if header.dst == bpdu::GROUP => {
+                let unit = frame.packet().get(..usize::from(len.0)).unwrap_or_default();
+                if let Err(error) = Bpdu::parse(unit) {
+                    self.complain(format!("to the group of bridges: {error}"));
+                }
+            }
             other => self.complain(format!("a frame of type {:04x}", other.0)),
         }
     }

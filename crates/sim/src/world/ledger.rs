@@ -31,6 +31,8 @@ const BEGUN: &[Count] = &[
     Count::MldReportsSent,
     Count::IgmpReportsSent,
     Count::BpdusSent,
+    Count::IgmpQueriesSent,
+    Count::MldQueriesSent,
     // made of others
     Count::Ip4FragmentsMade,
     Count::Ip6FragmentsMade,

@@ -113,3 +113,18 @@ fn messages_of_older_versions_are_intact_and_name_their_group() {
     out[7] ^= 1;
     assert!(Message::parse(&out).is_none() && !verify(&out));
 }
+
+#[test]
+fn a_query_is_read_as_it_was_written() {
+    let mut out = [0; 12];
+    for group in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(239, 1, 2, 3)] {
+        let len = emit_query3(group, 10_000, 2, 125, &mut out).unwrap();
+        let Some(Message::Query(query)) = Message::parse(&out[..len]) else { panic!("{out:02x?}") };
+        assert_eq!(
+            (query.version, query.max_delay_ms, query.interval_s, query.robustness),
+            (Version::V3, 10_000, 125, 2)
+        );
+        assert_eq!(query.group, Some(IpAddr::V4(group)).filter(IpAddr::is_multicast));
+        assert!(emit_query3(group, 1, 2, 125, &mut [0; 11]).is_err());
+    }
+}

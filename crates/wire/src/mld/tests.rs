@@ -99,3 +99,22 @@ fn the_all_hosts_groups_are_not_reported() {
     let reported = groups.map(|group| is_reported(group.parse().unwrap()));
     assert_eq!(reported, [false, false, true, true, false]);
 }
+
+#[test]
+fn a_query_is_read_as_it_was_written() {
+    let mut out = [0; QUERY2_LEN];
+    let src = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+    for group in [Ipv6Addr::UNSPECIFIED, Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0, 7)] {
+        let ends = [src, crate::addr::ALL_NODES];
+        let len = emit_query2(ends, group, 10_000, 2, 125, &mut out).unwrap();
+        let message = &out[..len];
+        assert!(Sum::pseudo_v6(ends[0], ends[1], Protocol::ICMP6, 28).bytes(message).is_intact());
+        let Some(Message::Query(query)) = Message::parse(message) else { panic!("{message:02x?}") };
+        assert_eq!(
+            (query.version, query.max_delay_ms, query.interval_s, query.robustness),
+            (Version::V3, 10_000, 125, 2)
+        );
+        assert_eq!(query.group, Some(IpAddr::V6(group)).filter(IpAddr::is_multicast));
+        assert!(emit_query2(ends, group, 1, 2, 125, &mut [0; 27]).is_err());
+    }
+}

@@ -94,7 +94,7 @@ fn begin(is_v6: bool, out: &mut [u8]) -> Option<Report<'_>> {
 /// Returns the source address of reports: with IPv6 a link-local one. As long as there is none, the unspecified one.
 //= https://www.rfc-editor.org/rfc/rfc3376#section-4.2.13
 //= https://www.rfc-editor.org/rfc/rfc3590#section-4
-fn speaker(cpu: &Cpu, ifindex: IfIndex, is_v6: bool) -> IpAddr {
+pub(in crate::ip) fn speaker(cpu: &Cpu, ifindex: IfIndex, is_v6: bool) -> IpAddr {
     let is_sure =
         |own: &IpAddr| cpu.addrs.state(&addr::Key { ifindex, addr: *own }) == Some(addr::State::Preferred);
     let is_fit = |own: &IpAddr| match own {
@@ -106,12 +106,25 @@ fn speaker(cpu: &Cpu, ifindex: IfIndex, is_v6: bool) -> IpAddr {
     cpu.tables.ifnet(ifindex).and_then(own).unwrap_or(nobody)
 }
 
+fn send(cpu: &mut Cpu, ifindex: IfIndex, ends: [IpAddr; 2], message: &[u8]) {
+    let count = if ends[1].is_ipv4() { Count::IgmpReportsSent } else { Count::MldReportsSent };
+    say(cpu, ifindex, ends, message, count);
+}
+
+/// Sends a message of IGMP or MLD on the link of an interface, and counts it as `count`.
+///
 /// Drops  [`DropReason::NoBuffer`], which cannot happen: a message fits a buffer.
-fn send(cpu: &mut Cpu, ifindex: IfIndex, [src, dst]: [IpAddr; 2], message: &[u8]) {
+pub(in crate::ip) fn say(
+    cpu: &mut Cpu,
+    ifindex: IfIndex,
+    [src, dst]: [IpAddr; 2],
+    message: &[u8],
+    count: Count,
+) {
     let Some(mut pkt) = cpu.pool.take() else { return cpu.count(Count::GroupNoBuffer) };
     pkt.outif = ifindex;
     pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
-    cpu.count(if dst.is_ipv4() { Count::IgmpReportsSent } else { Count::MldReportsSent });
+    cpu.count(count);
     let written = match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => write4(&mut pkt, src, dst, message),
         (IpAddr::V6(src), IpAddr::V6(dst)) => write6(&mut pkt, src, dst, message),

@@ -20,7 +20,7 @@ fn interfaces(config: &mut Interfaces) {
         ifnet.port = Some(Port { bridge: BRIDGE, stp, ..Port::default() });
         ifnet.addrs = Vec::new();
     }
-    let bridge = Bridge { storm: 0, stp: Some(Settings::default()) };
+    let bridge = Bridge { stp: Some(Settings::default()), ..Bridge::default() };
     config.ifs.push(Ifnet { kind: Kind::Bridge(bridge), ..ifnet(BRIDGE) });
 }
 
@@ -48,7 +48,7 @@ fn frame(family: Family, to: u8, from: u8) -> Vec<u8> {
     build::ether(station(to), station(from), if family == Family::V4 { 0x0800 } else { 0x86dd }, &packet)
 }
 
-/// What another bridge says, which is better than ours.
+/// A unit of another bridge, which is better than ours.
 fn said(flags: u8, port: u16) -> Bpdu {
     let root = BridgeId { priority: 0x1000, mac: Mac([2, 0, 0, 0, 0xff, 1]) };
     let usual = 256;
@@ -124,7 +124,7 @@ fn each_port_sends_a_proposal_and_then_a_unit_in_each_hello_time() {
     bench.advance(Duration::from_millis(1));
     for port in PORTS {
         let units = units(&mut bench, port);
-        let [Bpdu::Rst(config)] = units[..] else { panic!("{units:?}") };
+        let [.., Bpdu::Rst(config)] = units[..] else { panic!("{units:?}") };
         assert!(config.flags.has(Said::PROPOSAL) && config.flags.role() == SaidRole::Designated);
         let own = BridgeId { priority: 0x8000, mac: crate::testkit::mac(BRIDGE) };
         assert_eq!(config.vector, Vector { root: own, cost: 0, bridge: own, port: 0x8000 | port });

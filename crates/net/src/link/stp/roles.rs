@@ -86,7 +86,7 @@ impl Port {
     }
 }
 
-/// What a unit says, and in which role: a configuration unit in that of a designated port. `None` of a notification.
+/// The content of a unit and its role, which is that of a designated port in a configuration unit. `None` of a notification.
 pub(super) const fn message(bpdu: &Bpdu) -> Option<(&Config, Said)> {
     match bpdu {
         Bpdu::Tcn => None,

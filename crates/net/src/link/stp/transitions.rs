@@ -2,7 +2,7 @@
 
 use super::{Port, Role, Tree};
 
-/// What is asked of all ports at once.
+/// Conditions on all ports at once.
 #[derive(Clone, Copy)]
 struct All {
     /// `allSynced`.
@@ -12,7 +12,7 @@ struct All {
     is_rapid: bool,
 }
 
-/// What a transition asks of all ports.
+/// The result of a transition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// The machine rests.

@@ -27,7 +27,7 @@ use crate::ip::ip6::rtadv::{self, Rtadv};
 use crate::ip::neigh::Neigh;
 use crate::ip::pmtu::{self, Paths};
 use crate::ip::reass::Reass;
-use crate::ip::{addr, group, neigh, stp_io};
+use crate::ip::{addr, group, neigh, snoop_io, stp_io};
 use crate::link::fdb;
 use crate::link::tables::Tables;
 use crate::out::ifq;
@@ -92,6 +92,7 @@ impl Netisr {
             neigh: Neigh::new(parts.key),
             fdb: None,
             trees: None,
+            snooping: None,
             storms: std::collections::BTreeMap::new(),
             timers: Timers::default(),
             addrs: Addrs::default(),
@@ -125,6 +126,7 @@ impl Netisr {
         };
         fdb::tables_changed(&mut netisr.cpu);
         stp_io::tables_changed(&mut netisr.cpu);
+        snoop_io::tables_changed(&mut netisr.cpu);
         addr::tables_changed(&mut netisr.cpu);
         group::tables_changed(&mut netisr.cpu);
         autoconf::tables_changed(&mut netisr.cpu);
@@ -145,6 +147,7 @@ impl Netisr {
         neigh::tables_changed(&mut self.cpu);
         fdb::tables_changed(&mut self.cpu);
         stp_io::tables_changed(&mut self.cpu);
+        snoop_io::tables_changed(&mut self.cpu);
         addr::tables_changed(&mut self.cpu);
         dgram::membership::tables_changed(&mut self.cpu);
         group::tables_changed(&mut self.cpu);
@@ -299,6 +302,7 @@ impl Netisr {
             Msg::Rtadv(ifindex) => rtadv::answer(&mut self.cpu, ifindex),
             Msg::Dest(msg) => host_cache::message(&mut self.cpu, msg),
             Msg::Path(msg) => pmtu::message(&mut self.cpu, msg),
+            Msg::Snooping(msg) => snoop_io::message(&mut self.cpu, msg),
             Msg::Stp(msg) => stp_io::message(&mut self.cpu, msg),
             Msg::Fdb(msg) => fdb::message(&mut self.cpu, msg),
             Msg::Reap => firewall::reap(&mut self.cpu),

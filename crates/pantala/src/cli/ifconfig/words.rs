@@ -95,7 +95,7 @@ pub(super) struct Changes {
     pub(super) edits: Vec<ConfigEdit>,
     /// Of the interface's state.
     pub(super) state: InterfaceChange,
-    /// Of learnt link addresses.
+    /// Learnt link addresses to be forgotten.
     pub(super) stations: Vec<Forget>,
     /// Link addresses are shown, and nothing is changed.
     pub(super) lists_stations: bool,

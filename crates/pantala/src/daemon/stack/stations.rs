@@ -8,7 +8,7 @@ use crate::api::{Error, ErrorKind};
 
 impl Control {
     /// Forgets a learnt address of an interface, or all; answers how many.
-    pub(super) fn forget_learnt(&mut self, name: &str, mac: Option<Mac>) -> Result<u64, Error> {
+    pub(super) fn forget_learnt(&self, name: &str, mac: Option<Mac>) -> Result<u64, Error> {
         let Some(interface) = self.attached.iter().find(|interface| interface.config.name == name) else {
             return Err(self.no_interface(name));
         };

@@ -179,7 +179,10 @@ impl Stack for Fake {
     }
 
     fn forget_stations(&mut self, interface: &str, mac: Option<Mac>) -> Answer<u64> {
-        self.tell(format!("forget {} on {interface}", mac.map_or("all".to_owned(), |mac| mac.to_string())));
+        self.tell(format!(
+            "forget {} on {interface}",
+            mac.map_or_else(|| "all".to_owned(), |mac| mac.to_string())
+        ));
         Ok(3)
     }
 

@@ -116,6 +116,7 @@ fn without_meaning(draft: &DraftInterface, report: &mut Report<'_>) {
         ("private", fdb.private.first().map(|at| &at.span)),
         ("span", fdb.span.first().map(|at| &at.span)),
         ("storm", fdb.storm.as_ref().map(|at| &at.span)),
+        ("snooping", fdb.snooping.as_ref().map(|at| &at.span)),
     ];
     let of_bridge = of_bridge.into_iter().filter_map(|(key, span)| Some((key, span?)));
     for (key, span) in of_bridge.chain(fdb.stp.keys()).filter(|_| !is_bridge) {
