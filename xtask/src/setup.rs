@@ -24,6 +24,8 @@ const NEEDED: &[Needed] = &[
     Needed { program: "dpdk-testpmd", package: "dpdk-dev", why: "DPDK at the other end of memif" },
     Needed { program: "radvd", package: "radvd", why: "a Linux router that advertises itself, end to end" },
     Needed { program: "rdisc6", package: "ndisc6", why: "router advertisements of ours, read by another" },
+    Needed { program: "udhcpc", package: "udhcpc", why: "a DHCP client of others" },
+    Needed { program: "dhclient", package: "isc-dhcp-client", why: "another DHCP client" },
     Needed { program: "nft", package: "nftables", why: "a Linux host that falls silent, end to end" },
     Needed { program: "tcpdump", package: "tcpdump", why: "what it selects and prints, beside our captures" },
     Needed { program: "mandoc", package: "mandoc", why: "man pages, read by another" },

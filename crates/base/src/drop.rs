@@ -75,6 +75,7 @@ crate::count::named! {
     UdpBadChecksum = Udp, "udp_bad_checksum", "bad UDP checksum, or none over IPv6";
     GroupSource = Udp, "group_source", "multicast source not wanted by any socket";
     UdpQueueFull = Udp, "udp_queue_full", "UDP receive buffer full";
+    DhcpQueueFull = Udp, "dhcp_queue_full", "DHCP messages arrive faster than they are answered";
     TcpMalformed = Tcp, "tcp_malformed", "TCP header does not fit the packet";
     TcpBadChecksum = Tcp, "tcp_bad_checksum", "bad TCP checksum";
     TcpUnsigned = Tcp, "tcp_unsigned", "TCP segment without the signature that the connection requires (RFC 2385)";

@@ -3,6 +3,7 @@
 pub mod pcb;
 pub(crate) mod dgram;
 pub mod udp;
+pub mod dhcp;
 pub mod raw;
 pub mod tcp;
 pub mod app;

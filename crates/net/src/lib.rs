@@ -31,7 +31,7 @@ mod testkit;
 
 pub use ::base;
 pub use base::{count, drop, secret, stage, time};
-pub use host::{app, channel, pcb, ping, raw, sock, tcp, udp};
+pub use host::{app, channel, dhcp, pcb, ping, raw, sock, tcp, udp};
 pub use ip::{
     addr, adj, arp, forward, group, host_cache, icmp, ip4, ip6, neigh, output, pmtu, reass, stp_io,
 };

@@ -102,6 +102,7 @@ pub mod api;
 mod cli;
 pub mod config;
 mod daemon;
+mod dhcp;
 #[cfg(feature = "cli")]
 mod demo;
 #[cfg(feature = "cli")]

@@ -20,6 +20,7 @@ pub use self::calls::{
 pub(crate) use self::error::{can_have_sent, error};
 pub use self::input::input;
 pub use self::listing::Listed;
+pub(super) use self::output::put_headers;
 pub use self::output::{send, send_to};
 pub use self::socket::{FAILURES_MAX, Failure, Id, Ready};
 pub use self::table::{SOCKETS_MAX, Sockets};

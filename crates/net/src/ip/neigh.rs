@@ -169,7 +169,7 @@ pub(crate) fn hold_for(cpu: &mut Cpu, pkt: Pkt, next_hop: IpAddr) {
 }
 
 /// Looks for a neighbour that a packet would have gone to, though it goes elsewhere.
-pub(crate) fn seek(cpu: &mut Cpu, key: Key) {
+pub fn seek(cpu: &mut Cpu, key: Key) {
     replicas::seek(cpu, key);
 }
 

@@ -12,6 +12,7 @@ use crate::base::time::Instant;
 use crate::firewall::{Firewall, Hooks};
 use crate::flow::Flows;
 use crate::host::dgram::membership::Memberships;
+use crate::host::dhcp::Dhcp;
 use crate::host::tcp::{self, Pcbs};
 use crate::host::udp::Sockets;
 use crate::host::{ping, raw};
@@ -109,6 +110,8 @@ pub struct Cpu {
     pub opener: tcp::Opener,
     /// UDP sockets, from the first use on.
     pub udp: Option<Box<Sockets>>,
+    /// DHCP, where it is spoken.
+    pub dhcp: Option<Box<Dhcp>>,
     /// Raw ICMP sockets, from the first use on.
     pub raw: Option<Box<raw::Sockets>>,
     /// Defaults of connections and sockets.

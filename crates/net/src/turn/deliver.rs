@@ -9,6 +9,7 @@ use crate::host::{ping, raw, tcp, udp};
 use crate::ip::icmp::{Message, Quoted};
 use crate::turn::cpu::Cpu;
 
+pub(crate) use crate::host::dhcp::is_of_new_host;
 pub(crate) use crate::host::ping::reply as echo_reply;
 pub(crate) use crate::host::raw::show as raw;
 pub(crate) use crate::host::{tcp::input as tcp, udp::input as udp};

@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 
 use super::{
-    Failure, Session, check, config, drill, ifconfig, init, intrctl, ip, ipfw, neighbours, netstat, ping,
-    route, run, serve, sysctl, tcpdrop, tcpdump, up,
+    Failure, Session, check, config, dhcp, drill, ifconfig, init, intrctl, ip, ipfw, neighbours, netstat,
+    ping, route, run, serve, sysctl, tcpdrop, tcpdump, up,
 };
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, ReloadRequest, Reloaded};
@@ -142,6 +142,9 @@ pub(crate) enum Command {
     /// Show and change the IPv6 neighbours
     #[command(override_usage = neighbours::NDP_USAGE, after_help = neighbours::NDP_HELP)]
     Ndp(Words),
+    /// Show DHCP servers and their leases
+    #[command(override_usage = dhcp::USAGE, after_help = dhcp::HELP)]
+    Dhcp(Words),
     /// Send echo requests from the running stack
     #[command(override_usage = ping::USAGE, after_help = ping::HELP)]
     Ping(Words),
@@ -274,6 +277,7 @@ impl Command {
             | Self::Route(words)
             | Self::Arp(words)
             | Self::Ndp(words)
+            | Self::Dhcp(words)
             | Self::Ping(words) => Some(words),
         }
     }
@@ -377,6 +381,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         Command::Route(_) => route::Route::read(&words)?.run(session),
         Command::Arp(_) => neighbours::Neighbours::arp(&words)?.run(session),
         Command::Ndp(_) => neighbours::Neighbours::ndp(&words)?.run(session),
+        Command::Dhcp(_) => dhcp::Dhcp::read(&words)?.run(session),
         Command::Ping(_) => ping::Ping::read(&words)?.run(session),
     }
 }

@@ -5,6 +5,7 @@
 
 mod check;
 mod config;
+mod dhcp;
 mod drill;
 mod flags;
 mod ifconfig;

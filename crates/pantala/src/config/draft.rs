@@ -15,8 +15,10 @@ use wire::ether::{Mac, ParseMacError};
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::{Admin, Programs, Seccomp};
-use super::{Autoconf, Device, KernelPorts, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve, Service};
-use super::{admin, autoconf, fdb, limits, programs, ra, serve, service, sysctl};
+use super::{
+    Autoconf, Device, DhcpServer, KernelPorts, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve, Service,
+};
+use super::{admin, autoconf, dhcp, fdb, limits, programs, ra, serve, service, sysctl};
 use crate::firewall::section;
 use diagnostic::did_you_mean;
 
@@ -75,6 +77,7 @@ const INTERFACE: &[&str] = &[
     "ra",
     "kernel_ports",
     "description",
+    "dhcp_server",
 ];
 
 /// Netisrs that may share the CPUs of a machine.
@@ -133,6 +136,7 @@ pub(crate) struct DraftInterface {
     pub(crate) ra: Option<Ra>,
     pub(crate) kernel_ports: Vec<At<KernelPorts>>,
     pub(crate) description: Option<At<String>>,
+    pub(crate) dhcp_server: Option<At<DhcpServer>>,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
 }
@@ -253,6 +257,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         ra: ra::read(fields, report),
         kernel_ports: fields.parsed_list("kernel_ports", KernelPorts::parse, report),
         description: fields.parsed("description", description, report),
+        dhcp_server: dhcp::read(fields, report),
         doubtful: false,
     };
     DraftInterface { doubtful: report.count() > problems, ..draft }

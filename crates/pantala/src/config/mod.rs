@@ -22,6 +22,7 @@ mod stp;
 pub(crate) mod fields;
 pub(crate) mod problem;
 mod programs;
+pub(crate) mod dhcp;
 mod kernel_ports;
 mod ra;
 mod serve;
@@ -35,6 +36,7 @@ pub use admin::{Admin, Seccomp};
 pub use autoconf::{Autoconf, Identifiers};
 pub(crate) use device::memif::word as memif_role;
 pub use device::{Bridge, Device, Memif, TagKind, Tunnel, Vlan, Vxlan, XdpMode};
+pub use dhcp::DhcpServer;
 pub use fdb::{BridgeKeys, Fdb, Place, StaticAddress};
 pub use kernel_ports::KernelPorts;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
@@ -208,6 +210,8 @@ pub struct Interface {
     pub ra: Option<Ra>,
     /// If it is shared with the kernel: what the kernel has of addresses that both have.
     pub kernel_ports: Vec<KernelPorts>,
+    /// DHCP server for its link, if it is one.
+    pub dhcp_server: Option<DhcpServer>,
 }
 
 /// One `[[route]]`.

@@ -99,6 +99,7 @@ fn every_key_arrives_in_the_configuration() {
         is_port: false,
         ra: None,
         kernel_ports: vec![],
+        dhcp_server: None,
     };
     assert_eq!(config.interfaces[0], lan);
 }

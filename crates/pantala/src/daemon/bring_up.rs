@@ -11,6 +11,7 @@ use pkt::PageKind;
 use super::control::Control;
 use super::cpus::Cpus;
 use super::device::{self, Workshop};
+use super::dhcp::Dhcp;
 use super::ra_updates::Learning;
 use super::ring_placement::RingPlacement;
 use super::routing::Routing;
@@ -70,7 +71,6 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
     let firewall =
         FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory for rules"))?;
     let secret = stable_secret::secret().map_err(system("draw a key"))?;
-    let sysctls = Sysctls::default();
     let (pings, sites, services) = (Vec::new(), Vec::new(), Vec::new());
     let nothing = nothing_of(&config);
     let (file, text) = source.map(|source| (source.file, source.text)).unzip();
@@ -85,11 +85,12 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         last_index: 0,
         routing,
         firewall,
+        dhcp: Dhcp::default(),
         pings,
         captures: Captures::default(),
         sites,
         services,
-        sysctls,
+        sysctls: Sysctls::default(),
         secret,
         waiting: Arc::default(),
         manager: Arc::default(),

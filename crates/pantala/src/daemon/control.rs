@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::cpus::{Cpus, NewRing};
 use super::device::{self, Workshop};
+use super::dhcp::Dhcp;
 use super::log;
 use super::ready_waiters::Waiting;
 use super::ring_placement::RingPlacement;
@@ -49,6 +50,8 @@ pub(crate) struct Control {
     pub(crate) last_index: IfIndex,
     pub(crate) routing: Routing,
     pub(crate) firewall: FirewallControl,
+    /// DHCP servers.
+    pub(super) dhcp: Dhcp,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
     /// Captures that run.

@@ -10,6 +10,7 @@
 //! | [`tables`] | interfaces and routes as the netisrs want them |
 //! | [`web`], [`services`] | web servers, and small services |
 //! | [`programs`] | the socket of unmodified programs |
+//! | [`dhcp`] | DHCP servers |
 //! | [`hotplug`] | devices that go and come back |
 //! | [`control`], [`admin`], [`reload`], [`running`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`service_manager`], [`identity`], [`privileges`], [`entropy`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
@@ -28,6 +29,7 @@ mod clock;
 pub(crate) mod control;
 pub(crate) mod cpus;
 pub(crate) mod device;
+mod dhcp;
 pub(crate) mod entropy;
 mod hotplug;
 #[cfg(feature = "cli")]
@@ -97,6 +99,7 @@ pub(crate) async fn attend(
             () = until => {}
             () = ra_updates::learn(control, learning) => {}
             () = hotplug::watch(control) => {}
+            () = dhcp::serve(control) => {}
             () = running::roll_back(control) => {}
             () = waiting.run() => {}
             () = crashed.notified() => {

@@ -40,6 +40,7 @@ use self::plan::{Plan, without};
 use self::prepared::Next;
 use super::control::{self, Control};
 use super::device;
+use super::dhcp::OpenLeases;
 use super::log;
 use super::running;
 use super::switch::Switch;
@@ -95,6 +96,8 @@ struct Done {
     /// Variables that have got other values, and those that they had.
     sysctls: Vec<(&'static Variable, i64)>,
     has_other_flows: bool,
+    /// Leases of DHCP servers that begin.
+    leases: OpenLeases,
     begun_sites: Vec<Serve>,
     begun_services: Vec<Service>,
 }
@@ -156,6 +159,7 @@ impl Control {
         let sites = self.open_sites(&new.serves)?;
         fault(Step::Folders)?;
         self.try_ports(&sites, &new)?;
+        done.leases = self.open_leases(&new)?;
         fault(Step::Ports)?;
         self.replace_devices(&plan, new.force, done)?;
         let next = self.next(&plan, new, firewall_config, &done.closed, &done.opened)?;
@@ -387,6 +391,7 @@ impl Control {
             }
         }
         self.share_addresses();
+        self.settle_dhcp(done.leases);
     }
 }
 

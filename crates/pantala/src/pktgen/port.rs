@@ -111,6 +111,7 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         is_port: false,
         ra: None,
         kernel_ports: Vec::new(),
+        dhcp_server: None,
     }
 }
 

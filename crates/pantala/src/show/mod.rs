@@ -1,5 +1,6 @@
 //! Output formats: API values in, the text that BSD users know out. Pure, so that tests compare whole pages.
 
+mod dhcp;
 mod groups;
 mod ifconfig;
 pub(crate) mod ipfw;
@@ -14,6 +15,7 @@ pub(crate) mod sockets;
 pub(crate) mod sysctl;
 pub(crate) mod table;
 
+pub(crate) use dhcp::dhcp;
 pub(crate) use groups::groups;
 pub(crate) use ifconfig::{ifconfig, stations};
 pub(crate) use ipfw::time::utc;

@@ -4,6 +4,7 @@ mod admin;
 mod advertising;
 mod changes;
 mod devices;
+mod dhcp;
 mod ends;
 mod full_disk;
 mod hotplug;
@@ -23,6 +24,7 @@ harness::modules![
     advertising,
     changes,
     devices,
+    dhcp,
     ends,
     full_disk,
     hotplug,

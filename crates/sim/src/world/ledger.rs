@@ -72,6 +72,7 @@ const UPPER_DROPS: &[DropReason] = &[
     DropReason::UdpMalformed,
     DropReason::UdpBadChecksum,
     DropReason::UdpQueueFull,
+    DropReason::DhcpQueueFull,
     DropReason::GroupSource,
     DropReason::TcpMalformed,
     DropReason::TcpBadChecksum,

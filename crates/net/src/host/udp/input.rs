@@ -8,6 +8,7 @@ use super::socket::Socket;
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::host::dgram::Received;
+use crate::host::dhcp;
 use crate::host::pcb::FourTuple;
 use crate::ip::group::Key;
 use crate::ip::icmp::{Problem, is_one_host};
@@ -18,7 +19,7 @@ use crate::turn::next::Next;
 
 /// Takes a datagram for this host in. `pkt` starts with its network header, `pkt.l4` is where UDP starts.
 ///
-/// Next   a socket, [`vxlan_io::input`], the CPU of its flow, [`Problem::PortUnreachable`].
+/// Next   a socket, [`dhcp::input`], [`vxlan_io::input`], the CPU of its flow, [`Problem::PortUnreachable`].
 /// Drops  [`DropReason::UdpMalformed`], [`DropReason::UdpBadChecksum`], [`DropReason::UdpQueueFull`],
 ///        [`DropReason::GroupSource`].
 ///
@@ -78,13 +79,13 @@ fn deliver(cpu: &mut Cpu, mut pkt: Pkt, header: &Header) {
                 false => arrived.for_all(|each| sockets.each(&ends, each)),
             };
             cpu.udp = Some(sockets);
-            end(cpu, pkt, fate);
+            end(cpu, pkt, fate, (&ends, header.len));
         }
-        None => end(cpu, pkt, Fate::Nobody),
+        None => end(cpu, pkt, Fate::Nobody, (&ends, header.len)),
     }
 }
 
-fn end(cpu: &mut Cpu, pkt: Pkt, fate: Fate) {
+fn end(cpu: &mut Cpu, pkt: Pkt, fate: Fate, (ends, len): (&FourTuple, u16)) {
     match fate {
         Fate::Taken => {
             cpu.count(Count::UdpTaken);
@@ -96,15 +97,18 @@ fn end(cpu: &mut Cpu, pkt: Pkt, fate: Fate) {
         //# If a datagram arrives addressed to a UDP port for which
         //# there is no pending LISTEN call, UDP SHOULD send an ICMP
         //# Port Unreachable message.
-        Fate::Nobody if !cpu.tables.logical.vxlans.is_empty() => end_of_vxlan(cpu, pkt),
+        Fate::Nobody if cpu.dhcp.is_some() || !cpu.tables.logical.vxlans.is_empty() => {
+            without_socket(cpu, pkt, ends, len);
+        }
         Fate::Nobody => dispatch(cpu, pkt, Next::Answer(Problem::PortUnreachable)),
     }
 }
 
-/// Ends a datagram that no socket takes where there are VXLANs.
+/// Ends a datagram that no socket takes where there are VXLANs or DHCP.
 #[cold]
-fn end_of_vxlan(cpu: &mut Cpu, pkt: Pkt) {
-    if let Err(pkt) = vxlan_io::input(cpu, pkt) {
+fn without_socket(cpu: &mut Cpu, pkt: Pkt, ends: &FourTuple, len: u16) {
+    let left = dhcp::input(cpu, pkt, ends, len).map_or_else(Some, |()| None);
+    if let Some(Err(pkt)) = left.map(|pkt| vxlan_io::input(cpu, pkt)) {
         dispatch(cpu, pkt, Next::Answer(Problem::PortUnreachable));
     }
 }

@@ -60,7 +60,13 @@ pub(super) fn put(cpu: &mut Cpu, aim: &Aim, bytes: &[u8], segment: u16) -> Resul
     })
 }
 
-fn put_headers(pkt: &mut Pkt, ends: &FourTuple, tx_params: IpTxParams, dont_fragment: bool) -> Option<()> {
+/// Writes both headers in front of a datagram's bytes. `None` if it is too long.
+pub(in crate::host) fn put_headers(
+    pkt: &mut Pkt,
+    ends: &FourTuple,
+    tx_params: IpTxParams,
+    dont_fragment: bool,
+) -> Option<()> {
     let len = u16::try_from(HEADER_LEN + pkt.len()).ok()?;
     let header = Header { src_port: ends.local_port, dst_port: ends.remote_port, len, checksum: 0 };
     pkt.prepend(HEADER_LEN).ok()?.copy_from_slice(&header.to_bytes());

@@ -17,6 +17,7 @@ use crate::ip::icmp::Problem;
 use crate::link::tables::Own;
 use crate::out::offload;
 use crate::turn::cpu::Cpu;
+use crate::turn::deliver;
 use crate::turn::next::Next;
 
 /// Version 4 and a header of five words: no options.
@@ -205,11 +206,14 @@ fn unusual(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
     }
 }
 
-/// Network 0 is refused also as the source of hosts that have no address yet: there is no DHCP server here.
+/// Network 0 is refused also as the source of hosts that have no address yet, but for what they ask a DHCP server here.
 //= https://www.rfc-editor.org/rfc/rfc1812#section-5.3.7
 //= https://www.rfc-editor.org/rfc/rfc1122#section-3.2.1.3
 fn judge_source(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
     let (src, own) = (src(pkt), &cpu.tables.own);
+    if src.is_unspecified() && deliver::is_of_new_host(cpu, pkt) {
+        return None;
+    }
     if is_martian_source_v4(src) || own.is_broadcast(src) {
         return Some(Next::Drop(DropReason::Ip4MartianSource));
     }

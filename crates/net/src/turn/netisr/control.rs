@@ -106,6 +106,7 @@ impl Netisr {
             opener: tcp::Opener::default(),
             udp: None,
             raw: None,
+            dhcp: None,
             sysctls: Box::default(),
             icmp: Icmp::default(),
             pings: ping::Waiters::default(),

@@ -37,6 +37,7 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .route("/v1/neighbours", get(neighbours).delete(flush_neighbours))
         .route("/v1/neighbours/{address}", put(set_neighbour).delete(delete_neighbour))
         .route("/v1/links", get(links))
+        .route("/v1/dhcp", get(dhcp))
         .route("/v1/netisr", get(netisrs))
         .route("/v1/pools", get(pools))
         .route("/v1/counters", get(counters))
@@ -186,6 +187,10 @@ fn one_target(edit: &RouteEdit) -> Result<(), Error> {
 async fn flush_routes(State(stack): State<SharedStack>, params: Params) -> Answer {
     let family = values(params)?.family;
     Ok(json(&stack.stack().flush_routes(family)?))
+}
+
+async fn dhcp(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().dhcp()?))
 }
 
 async fn links(State(stack): State<SharedStack>) -> Answer {

@@ -1,6 +1,7 @@
 //! Interfaces: names and devices are unique, addresses belong to one link each.
 
 mod bridges;
+pub(crate) mod dhcp;
 mod shared;
 mod tunnels;
 mod vlans;
@@ -40,6 +41,7 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
     tunnels::check(drafts, report);
     vxlans::check(drafts, report);
     bridges::check(drafts, report);
+    dhcp::check(drafts, report);
     shared::check(drafts, &bridges::ports(drafts), report);
     for draft in drafts {
         mtu(draft, report);
@@ -120,6 +122,7 @@ fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface
         bridge: draft.fdb.bridge(),
         is_port,
         ra: draft.ra.clone(),
+        dhcp_server: draft.dhcp_server.as_ref().map(|at| at.value.clone()),
         kernel_ports: draft.kernel_ports.iter().map(|at| at.value.clone()).collect(),
         description: draft.description.as_ref().map(|at| at.value.clone()).filter(|text| !text.is_empty()),
     })

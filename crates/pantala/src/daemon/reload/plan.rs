@@ -169,6 +169,10 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
             if new.ra.is_some() { "advertises itself as configured" } else { "does not advertise itself" };
         format!("interface {name}: {how}")
     });
+    let dhcp_server = (old.dhcp_server != new.dhcp_server).then(|| {
+        let how = if new.dhcp_server.is_some() { "a DHCP server as configured" } else { "no DHCP server" };
+        format!("interface {name}: {how}")
+    });
     let kernel_ports = (old.kernel_ports != new.kernel_ports)
         .then(|| format!("interface {name}: the kernel has other ports"));
     gone.map(|net| format!("interface {name}: {net} removed"))
@@ -182,6 +186,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(ra)
         .chain(kernel_ports)
         .chain(description)
+        .chain(dhcp_server)
         .collect()
 }
 

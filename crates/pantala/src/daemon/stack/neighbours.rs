@@ -58,6 +58,25 @@ impl Control {
         Ok(count)
     }
 
+    /// Forgets one neighbour, if it is known.
+    pub(in super::super) fn forget_neighbour(&self, ifindex: IfIndex, addr: IpAddr) {
+        // That it was not known is no error.
+        let _ = self.forget(Key { ifindex, addr });
+    }
+
+    /// Asks for the link address of a neighbour.
+    pub(in super::super) fn seek_neighbour(&self, ifindex: IfIndex, addr: IpAddr) {
+        let owner = self.cpus.owner_of(addr);
+        // Without an answer of the netisr it counts as not there.
+        let _ = self.cpus.call(owner, move |netisr| neigh::seek(&mut netisr.cpu, Key { ifindex, addr }));
+    }
+
+    /// Whether the link address of a neighbour is known.
+    pub(in super::super) fn knows_neighbour(&self, ifindex: IfIndex, addr: IpAddr) -> bool {
+        let key = Key { ifindex, addr };
+        self.entries().is_ok_and(|all| all.iter().any(|entry| entry.key == key && entry.mac.is_some()))
+    }
+
     fn entries(&self) -> Result<Vec<Entry>, Error> {
         Ok(self.cpus.call_all(|netisr| neigh::entries(&netisr.cpu))?.concat())
     }

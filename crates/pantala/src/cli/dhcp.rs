@@ -1,0 +1,44 @@
+//! `dhcp`: servers and their leases.
+
+use super::flags::Flags;
+use super::{Failure, Session};
+use crate::api::DhcpServer;
+use crate::show;
+
+pub(crate) const USAGE: &str = "pantala dhcp [IF]";
+
+pub(crate) const HELP: &str = "\
+Shows the DHCP servers of interfaces: address pools, counters and leases. A
+client whose lease has ended gets the same address again if it is still free.
+
+Examples:
+  pantala dhcp
+  pantala dhcp lan --json";
+
+/// The command.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Dhcp {
+    interface: Option<String>,
+}
+
+impl Dhcp {
+    pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
+        let flags = Flags::read("dhcp", words, "", "")?;
+        let interface = match flags.operands.as_slice() {
+            [] => None,
+            _ => Some(flags.one_operand("dhcp", "the interface")?.to_owned()),
+        };
+        Ok(Self { interface })
+    }
+
+    pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let mut servers: Vec<DhcpServer> = session.client.get("/v1/dhcp")?;
+        if let Some(name) = &self.interface {
+            servers.retain(|server| server.interface == *name);
+            if servers.is_empty() {
+                return Err(Failure::Failed(format!("interface {name} has no DHCP server")));
+            }
+        }
+        session.show(&servers, |servers| show::dhcp(servers))
+    }
+}

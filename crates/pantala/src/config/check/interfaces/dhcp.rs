@@ -1,0 +1,37 @@
+//! DHCP servers: what they give must be on their links.
+
+use ipnet::{IpNet, Ipv4Net};
+
+use crate::config::draft::DraftInterface;
+use crate::config::problem::Report;
+
+pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
+    for draft in drafts {
+        let Some(server) = &draft.dhcp_server else { continue };
+        let Some(own) = first_v4(draft.addresses.iter().map(|at| &at.value)) else {
+            if !draft.doubtful {
+                let help = "add one like address = \"192.0.2.1/24\": the addresses of hosts are those of its network";
+                report.add(&server.span, "an interface with a DHCP server has no IPv4 address", help);
+            }
+            continue;
+        };
+        let ends = server.value.pool.iter().flat_map(|pool| [*pool.start(), *pool.end()]);
+        let hosts = server.value.hosts.iter().map(|(_, addr)| *addr);
+        if let Some(addr) = ends.chain(hosts).find(|addr| !own.contains(addr)) {
+            let help = format!("the link of this interface is {}", own.trunc());
+            report.add(&server.span, format!("{addr} is not on the link"), help);
+        }
+        if server.value.pool.is_none() && own.prefix_len() < 16 {
+            let help = "name a part of it, as in pool = \"10.0.0.100-10.0.0.199\"";
+            report.add(&server.span, format!("{} is too large for a pool", own.trunc()), help);
+        }
+    }
+}
+
+/// The first IPv4 address, with its network.
+pub(crate) fn first_v4<'a>(mut addresses: impl Iterator<Item = &'a IpNet>) -> Option<Ipv4Net> {
+    addresses.find_map(|net| match net {
+        IpNet::V4(net) => Some(*net),
+        IpNet::V6(_) => None,
+    })
+}

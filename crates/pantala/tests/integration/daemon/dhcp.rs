@@ -1,0 +1,146 @@
+//! DHCP clients of others get their addresses from us.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use rustix::process::Signal;
+
+use crate::daemon::lab::{Daemon, Lab, Wire, until};
+
+/// Whether a program is installed. Without it the test is skipped.
+fn has(program: &str, package: &str) -> bool {
+    let found =
+        ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].iter().any(|dir| Path::new(dir).join(program).exists());
+    if !found {
+        harness::skip(&format!("needs {program} (Debian: {package})"));
+    }
+    found
+}
+
+/// The lab's configuration with a DHCP server.
+fn config(lab: &Lab, more: &str) -> String {
+    let leases = lab.folder().join("leases").display().to_string();
+    let server = format!("[interface.dhcp_server]\nleases = \"{leases}\"\n{more}\n");
+    lab.config(&server)
+}
+
+/// A host's end without an address.
+fn without_address(lab: &Lab) {
+    let mut netlink = lab.host().netlink().unwrap();
+    let _ = netlink.delete_address("far", "192.0.2.2/24".parse().unwrap());
+    let _ = netlink.set_up("far", true);
+}
+
+/// Runs a shell script on the host.
+fn on_host(lab: &Lab, script: &str) -> Output {
+    let mut command = Command::new("sh");
+    let output = lab.host().put(command.args(["-c", script])).unwrap().output().unwrap();
+    assert!(output.status.success(), "{script}: {output:?}");
+    output
+}
+
+/// Runs udhcpc until it has a lease or gives up; answers what it has got.
+fn udhcpc(lab: &Lab, options: &str) -> String {
+    let script = lab.folder().join("script");
+    let text = "#!/bin/sh\n[ \"$1\" = bound ] && echo \"ip=$ip mask=$mask router=$router dns=$dns domain=$domain \
+                lease=$lease server=$serverid ntp=$ntpsrv\"\nexit 0\n";
+    std::fs::write(&script, text).unwrap();
+    on_host(lab, &format!("chmod +x {}", script.display()));
+    let run = format!("udhcpc -i far -n -q -f -t 5 -T 1 -s {} {options}", script.display());
+    String::from_utf8(on_host(lab, &run).stdout).unwrap()
+}
+
+fn leases(daemon: &Daemon<'_>) -> Vec<(String, String)> {
+    let shown = daemon.json("dhcp lan");
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let all = shown[0]["leases"].as_array().unwrap();
+    all.iter().map(|lease| (text(&lease["address"]), text(&lease["name"]))).collect()
+}
+
+fn udhcpc_gets_an_address_with_all_that_belongs_to_it_and_the_same_again_after_a_crash() {
+    if !has("udhcpc", "udhcpc") {
+        return;
+    }
+    let Some(lab) = Lab::new("udhcpc", Wire::Veth { queues: 1 }) else { return };
+    let said = "pool = \"192.0.2.100-192.0.2.199\"\nlease_s = 600\ndns = [\"192.0.2.53\", \"192.0.2.54\"]\n\
+                domain = \"office.example\"\nntp = \"192.0.2.5\"";
+    lab.write(&config(&lab, said));
+    let daemon = lab.start();
+    without_address(&lab);
+    let got = udhcpc(&lab, "-x hostname:desk -O ntpsrv");
+    for part in [
+        "ip=192.0.2.100 mask=24 router=192.0.2.1 dns=192.0.2.53 192.0.2.54",
+        "domain=office.example lease=600 server=192.0.2.1 ntp=192.0.2.5",
+    ] {
+        assert!(got.contains(part), "{got}");
+    }
+    assert_eq!(leases(&daemon), [("192.0.2.100".to_owned(), "desk".to_owned())]);
+    assert!(daemon.shows("dhcp").contains("desk"));
+    // Killed, it knows the lease, and gives the address to no other.
+    daemon.kill_and_go_on().wait().unwrap();
+    let daemon = lab.start();
+    assert_eq!(leases(&daemon).len(), 1);
+    assert!(udhcpc(&lab, "-x 0x3d:01aabbccddeeff").contains("ip=192.0.2.101"));
+    assert!(udhcpc(&lab, "").contains("ip=192.0.2.100"));
+    // The settings change while it runs; leases stay.
+    lab.write(&config(&lab, &said.replace("600", "1200")));
+    assert!(daemon.shows("reload").contains("a DHCP server as configured"));
+    assert!(udhcpc(&lab, "").contains("ip=192.0.2.100") && leases(&daemon).len() == 2);
+    lab.write(&lab.config(""));
+    assert!(daemon.shows("reload").contains("no DHCP server"));
+    assert!(daemon.end(Signal::TERM));
+}
+
+fn dhclient_gets_an_address_renews_it_and_releases_it() {
+    if !has("dhclient", "isc-dhcp-client") {
+        return;
+    }
+    let Some(lab) = Lab::new("dhclient", Wire::Veth { queues: 1 }) else { return };
+    lab.write(&config(&lab, "pool = \"192.0.2.100-192.0.2.199\"\nlease_s = 60"));
+    let daemon = lab.start();
+    without_address(&lab);
+    let folder = lab.folder().display().to_string();
+    let script = lab.folder().join("script");
+    let text = "#!/bin/sh\n[ \"$reason\" = BOUND ] && ip addr add $new_ip_address/24 dev far\nexit 0\n";
+    std::fs::write(&script, text).unwrap();
+    on_host(&lab, &format!("chmod +x {}", script.display()));
+    let dhclient =
+        format!("dhclient -4 -1 -sf {folder}/script -lf {folder}/client -pf {folder}/pid -cf /dev/null");
+    on_host(&lab, &format!("{dhclient} far"));
+    let file = std::fs::read_to_string(lab.folder().join("client")).unwrap();
+    assert!(file.contains("fixed-address 192.0.2.100;"), "{file}");
+    assert!(file.contains("option routers 192.0.2.1;"), "{file}");
+    assert_eq!(leases(&daemon).len(), 1);
+    on_host(&lab, &format!("{dhclient} -r far"));
+    until("the lease is released", || leases(&daemon).is_empty());
+}
+
+fn an_address_that_another_host_uses_is_not_given() {
+    if !has("udhcpc", "udhcpc") {
+        return;
+    }
+    let Some(lab) = Lab::new("inuse", Wire::Veth { queues: 1 }) else { return };
+    lab.write(&config(&lab, "pool = \"192.0.2.2-192.0.2.9\""));
+    let daemon = lab.start();
+    // The host has 192.0.2.2.
+    assert!(udhcpc(&lab, "").contains("ip=192.0.2.3"));
+    assert_eq!(daemon.json("dhcp lan")[0]["counters"]["conflicts"], 1);
+}
+
+fn leases_that_cannot_be_written_are_not_given_and_a_folder_that_is_not_there_is_refused() {
+    if !has("udhcpc", "udhcpc") {
+        return;
+    }
+    let Some(lab) = Lab::new("nodisk", Wire::Veth { queues: 1 }) else { return };
+    lab.write(&config(&lab, "").replace("/leases\"", "/nowhere/leases\""));
+    let said = lab.start_in_vain();
+    assert!(String::from_utf8_lossy(&said.stderr).contains("cannot keep leases in"), "{said:?}");
+    assert_eq!(said.status.code(), Some(2));
+}
+
+harness::tests![
+    udhcpc_gets_an_address_with_all_that_belongs_to_it_and_the_same_again_after_a_crash,
+    dhclient_gets_an_address_renews_it_and_releases_it,
+    an_address_that_another_host_uses_is_not_given,
+    leases_that_cannot_be_written_are_not_given_and_a_folder_that_is_not_there_is_refused,
+];
