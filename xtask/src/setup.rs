@@ -26,6 +26,8 @@ const NEEDED: &[Needed] = &[
     Needed { program: "rdisc6", package: "ndisc6", why: "router advertisements of ours, read by another" },
     Needed { program: "udhcpc", package: "udhcpc", why: "a DHCP client of others" },
     Needed { program: "dhclient", package: "isc-dhcp-client", why: "another DHCP client" },
+    Needed { program: "dnsmasq", package: "dnsmasq-base", why: "a DHCP server of others" },
+    Needed { program: "udhcpd", package: "udhcpd", why: "another DHCP server" },
     Needed { program: "nft", package: "nftables", why: "a Linux host that falls silent, end to end" },
     Needed { program: "tcpdump", package: "tcpdump", why: "what it selects and prints, beside our captures" },
     Needed { program: "mandoc", package: "mandoc", why: "man pages, read by another" },

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::firewall::{Filter, FirewallSnapshot};
 use super::sockets::Sockets;
 use super::types::{
-    CaptureBatch, CaptureRequest, ConfigEdits, Counters, DhcpServer, Error, ErrorKind, Family, Interface,
+    CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, Interface,
     InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, ReloadRequest,
     Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RunningConfiguration, Sysctl,
     SysctlChange, SysctlChanged,
@@ -162,12 +162,12 @@ pub trait Stack: Filter + Sockets + Send {
     /// The netisrs do not answer.
     fn links(&mut self) -> Result<Vec<LearnedLink>, Error>;
 
-    /// Returns the DHCP servers and their leases.
+    /// Returns the DHCP servers with their leases, and the clients.
     ///
     /// # Errors
     /// None is expected.
-    fn dhcp(&mut self) -> Result<Vec<DhcpServer>, Error> {
-        Ok(Vec::new())
+    fn dhcp(&mut self) -> Result<Dhcp, Error> {
+        Ok(Dhcp::default())
     }
 
     /// Returns the netisrs and their counters.

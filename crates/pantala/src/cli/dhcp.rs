@@ -1,15 +1,16 @@
-//! `dhcp`: servers and their leases.
+//! `dhcp`: servers and their leases, and clients.
 
 use super::flags::Flags;
 use super::{Failure, Session};
-use crate::api::DhcpServer;
+use crate::api::Dhcp as Shown;
 use crate::show;
 
 pub(crate) const USAGE: &str = "pantala dhcp [IF]";
 
 pub(crate) const HELP: &str = "\
-Shows the DHCP servers of interfaces: address pools, counters and leases. A
-client whose lease has ended gets the same address again if it is still free.
+Shows the DHCP servers of interfaces (address pools, counters and leases), and
+interfaces that have their address from a DHCP server. A client whose lease has
+ended gets the same address again if it is still free.
 
 Examples:
   pantala dhcp
@@ -32,13 +33,16 @@ impl Dhcp {
     }
 
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let mut servers: Vec<DhcpServer> = session.client.get("/v1/dhcp")?;
+        let mut all: Shown = session.client.get("/v1/dhcp")?;
         if let Some(name) = &self.interface {
-            servers.retain(|server| server.interface == *name);
-            if servers.is_empty() {
-                return Err(Failure::Failed(format!("interface {name} has no DHCP server")));
+            all.servers.retain(|server| server.interface == *name);
+            all.clients.retain(|client| client.interface == *name);
+            if all == Shown::default() {
+                return Err(Failure::Failed(format!(
+                    "interface {name} has no DHCP server and no DHCP client"
+                )));
             }
         }
-        session.show(&servers, |servers| show::dhcp(servers))
+        session.show(&all, show::dhcp)
     }
 }

@@ -142,7 +142,7 @@ pub(crate) enum Command {
     /// Show and change the IPv6 neighbours
     #[command(override_usage = neighbours::NDP_USAGE, after_help = neighbours::NDP_HELP)]
     Ndp(Words),
-    /// Show DHCP servers and their leases
+    /// Show DHCP servers with their leases, and DHCP clients
     #[command(override_usage = dhcp::USAGE, after_help = dhcp::HELP)]
     Dhcp(Words),
     /// Send echo requests from the running stack

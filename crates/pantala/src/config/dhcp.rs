@@ -188,7 +188,7 @@ fn host(text: &str) -> Result<(Mac, Ipv4Addr), Wrong> {
 
 /// `CODE text`, or `CODE 0xHEX`
 fn added(text: &str) -> Result<(u8, Vec<u8>), Wrong> {
-    /// What the server itself says.
+    /// Options of the server itself.
     const OWN: [u8; 11] = [0, 1, 50, 51, 52, 53, 54, 55, 58, 59, 255];
     let wrong = || {
         let help = "write the code and a text, or 0x and hexadecimal digits: \"66 boot.example\", \"43 0x0104c0000201\"";

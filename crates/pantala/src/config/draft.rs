@@ -16,9 +16,10 @@ use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::{Admin, Programs, Seccomp};
 use super::{
-    Autoconf, Device, DhcpServer, KernelPorts, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve, Service,
+    Autoconf, Device, DhcpClient, DhcpServer, KernelPorts, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve,
+    Service,
 };
-use super::{admin, autoconf, dhcp, fdb, limits, programs, ra, serve, service, sysctl};
+use super::{admin, autoconf, dhcp, dhcp_client, fdb, limits, programs, ra, serve, service, sysctl};
 use crate::firewall::section;
 use diagnostic::did_you_mean;
 
@@ -78,6 +79,7 @@ const INTERFACE: &[&str] = &[
     "kernel_ports",
     "description",
     "dhcp_server",
+    "dhcp",
 ];
 
 /// Netisrs that may share the CPUs of a machine.
@@ -137,6 +139,7 @@ pub(crate) struct DraftInterface {
     pub(crate) kernel_ports: Vec<At<KernelPorts>>,
     pub(crate) description: Option<At<String>>,
     pub(crate) dhcp_server: Option<At<DhcpServer>>,
+    pub(crate) dhcp: Option<DhcpClient>,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
 }
@@ -241,10 +244,11 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
     if fields.key("device").is_none() {
         report.add(&fields.span, "this interface has no device", "add a line like device = \"tap:lan0\"");
     }
+    let (addresses, is_leased) = addresses(fields, report);
     let draft = DraftInterface {
         name: fields.parsed("name", interface_name, report),
         device: fields.parsed("device", Device::parse, report),
-        addresses: fields.parsed_list("address", address, report),
+        addresses,
         mtu: fields.number("mtu", 68..=65535, report),
         mac: fields.parsed("mac", mac, report),
         rings: fields.number("rings", 1..=MOST_RINGS, report),
@@ -258,6 +262,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         kernel_ports: fields.parsed_list("kernel_ports", KernelPorts::parse, report),
         description: fields.parsed("description", description, report),
         dhcp_server: dhcp::read(fields, report),
+        dhcp: dhcp_client::read(fields, report).or_else(|| is_leased.then(DhcpClient::default)),
         doubtful: false,
     };
     DraftInterface { doubtful: report.count() > problems, ..draft }
@@ -270,6 +275,15 @@ fn description(text: &str) -> Result<String, Wrong> {
         return Err(Wrong::new(message, "shorten it"));
     }
     Ok(text.to_owned())
+}
+
+/// The addresses, and whether the word `dhcp` is among them.
+fn addresses(fields: &Fields<'_>, report: &mut Report<'_>) -> (Vec<At<IpNet>>, bool) {
+    let word = |text: &str| if text == "dhcp" { Ok(None) } else { address(text).map(Some) };
+    let words = fields.parsed_list("address", word, report);
+    let is_leased = words.iter().any(|at| at.value.is_none());
+    let nets = words.into_iter().filter_map(|at| Some(At::new(at.value?, at.span)));
+    (nets.collect(), is_leased)
 }
 
 fn queue(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftQueue {

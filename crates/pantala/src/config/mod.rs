@@ -23,6 +23,7 @@ pub(crate) mod fields;
 pub(crate) mod problem;
 mod programs;
 pub(crate) mod dhcp;
+mod dhcp_client;
 mod kernel_ports;
 mod ra;
 mod serve;
@@ -37,6 +38,7 @@ pub use autoconf::{Autoconf, Identifiers};
 pub(crate) use device::memif::word as memif_role;
 pub use device::{Bridge, Device, Memif, TagKind, Tunnel, Vlan, Vxlan, XdpMode};
 pub use dhcp::DhcpServer;
+pub use dhcp_client::DhcpClient;
 pub use fdb::{BridgeKeys, Fdb, Place, StaticAddress};
 pub use kernel_ports::KernelPorts;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
@@ -210,6 +212,10 @@ pub struct Interface {
     pub ra: Option<Ra>,
     /// If it is shared with the kernel: what the kernel has of addresses that both have.
     pub kernel_ports: Vec<KernelPorts>,
+    /// DHCP client, if an IPv4 address is to be leased.
+    pub dhcp: Option<DhcpClient>,
+    /// The address that is leased. No file has it.
+    pub leased: Option<IpNet>,
     /// DHCP server for its link, if it is one.
     pub dhcp_server: Option<DhcpServer>,
 }

@@ -100,6 +100,8 @@ fn every_key_arrives_in_the_configuration() {
         ra: None,
         kernel_ports: vec![],
         dhcp_server: None,
+        dhcp: None,
+        leased: None,
     };
     assert_eq!(config.interfaces[0], lan);
 }

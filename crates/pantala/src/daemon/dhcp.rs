@@ -1,4 +1,4 @@
-//! DHCP servers of interfaces: the control thread answers what netisrs bring.
+//! DHCP on interfaces: the control thread answers what netisrs bring; servers here, clients in [`super::dhcp_clients`].
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 use core::time::Duration;
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::control::Control;
-use super::{locked, log};
+use super::{dhcp_clients, locked, log};
 use crate::StackError;
 use crate::api::{DhcpCounters, DhcpLease, DhcpServer, Error};
 use crate::config::check::interfaces::dhcp::first_v4;
@@ -25,16 +25,17 @@ use crate::dhcp::server::{Act, Counts, Server};
 const QUEUE_MAX: usize = 256;
 /// Time that a host has to answer a probe of its address.
 const PROBE: Duration = Duration::from_millis(500);
-/// The DHCP servers of this stack.
+/// The DHCP servers and clients of this stack.
 pub(crate) struct Dhcp {
     servers: Vec<Running>,
+    pub(super) clients: Vec<dhcp_clients::Running>,
     sender: Sender<Arrived>,
     receiver: Option<Receiver<Arrived>>,
     probes: Vec<Probe>,
     /// Interfaces that netisrs bring messages of.
     heard: Vec<IfIndex>,
-    /// Told when a probe begins.
-    changed: Arc<Notify>,
+    /// Told when something is due at another time.
+    pub(super) changed: Arc<Notify>,
 }
 
 /// The server of an interface.
@@ -61,8 +62,8 @@ pub(super) type OpenLeases = Vec<(String, Leases)>;
 impl Default for Dhcp {
     fn default() -> Self {
         let (sender, receiver) = channel(QUEUE_MAX);
-        let (servers, probes, heard) = (Vec::new(), Vec::new(), Vec::new());
-        Self { servers, sender, receiver: Some(receiver), probes, heard, changed: Arc::default() }
+        let (servers, clients, probes, heard) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { servers, clients, sender, receiver: Some(receiver), probes, heard, changed: Arc::default() }
     }
 }
 
@@ -113,6 +114,7 @@ impl Control {
         }
         let is_there = |index| self.dhcp.servers.iter().any(|server| server.index == index);
         self.dhcp.probes.retain(|probe| is_there(probe.index));
+        self.settle_dhcp_clients();
         if let Err(why) = self.listen_to_dhcp() {
             log::error(&why.error);
         }
@@ -120,7 +122,8 @@ impl Control {
 
     /// Has netisrs bring the messages of interfaces with servers.
     fn listen_to_dhcp(&mut self) -> Result<(), Error> {
-        let indices: Vec<IfIndex> = self.dhcp.servers.iter().map(|server| server.index).collect();
+        let servers = self.dhcp.servers.iter().map(|server| server.index);
+        let indices: Vec<IfIndex> = servers.chain(self.dhcp.clients.iter().map(|own| own.index)).collect();
         if indices == self.dhcp.heard {
             return Ok(());
         }
@@ -137,7 +140,7 @@ impl Control {
 
     fn dhcp_arrived(&mut self, arrived: &Arrived) {
         if arrived.to.port() != SERVER {
-            return;
+            return self.dhcp_client_arrived(arrived);
         }
         let Some(at) = self.dhcp.servers.iter().position(|server| server.index == arrived.ifindex) else {
             return;
@@ -217,8 +220,14 @@ impl Control {
         }
     }
 
-    fn next_probe(&self) -> Option<Instant> {
-        self.dhcp.probes.iter().map(|probe| probe.until).min()
+    fn run_dhcp(&mut self) {
+        self.end_probes();
+        self.run_dhcp_clients();
+    }
+
+    fn next_of_dhcp(&self) -> Option<Instant> {
+        let clients = self.next_of_dhcp_clients().map(|left| Instant::now() + left);
+        self.dhcp.probes.iter().map(|probe| probe.until).chain(clients).min()
     }
 
     /// The servers, as the admin API shows them.
@@ -236,7 +245,7 @@ pub(crate) async fn serve(control: &Arc<Mutex<Control>>) {
     };
     let Some(mut receiver) = receiver else { return core::future::pending().await };
     loop {
-        let until = locked(control).next_probe();
+        let until = locked(control).next_of_dhcp();
         let probed = async {
             match until {
                 Some(until) => tokio::time::sleep_until(until.into()).await,
@@ -250,7 +259,7 @@ pub(crate) async fn serve(control: &Arc<Mutex<Control>>) {
                 }
             }
             () = changed.notified() => {}
-            () = probed => locked(control).end_probes(),
+            () = probed => locked(control).run_dhcp(),
         }
     }
 }

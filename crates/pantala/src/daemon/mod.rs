@@ -10,7 +10,7 @@
 //! | [`tables`] | interfaces and routes as the netisrs want them |
 //! | [`web`], [`services`] | web servers, and small services |
 //! | [`programs`] | the socket of unmodified programs |
-//! | [`dhcp`] | DHCP servers |
+//! | [`dhcp`], [`dhcp_clients`] | DHCP servers, and clients |
 //! | [`hotplug`] | devices that go and come back |
 //! | [`control`], [`admin`], [`reload`], [`running`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`service_manager`], [`identity`], [`privileges`], [`entropy`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
@@ -30,6 +30,7 @@ pub(crate) mod control;
 pub(crate) mod cpus;
 pub(crate) mod device;
 mod dhcp;
+mod dhcp_clients;
 pub(crate) mod entropy;
 mod hotplug;
 #[cfg(feature = "cli")]

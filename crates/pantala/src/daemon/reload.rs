@@ -134,6 +134,7 @@ impl Control {
         scope: Scope,
         done: &mut Done,
     ) -> Result<Vec<String>, StackError> {
+        self.with_leases(&mut new);
         let mut plan = match scope {
             Scope::All => Plan::between(&self.running(&new), &new),
             Scope::Interfaces => self.plan_of_interfaces(&mut new),

@@ -63,9 +63,9 @@ impl Attached {
         Some(Settings { identifiers, temporary, dad_transmits, dad_nonce })
     }
 
-    /// Its addresses: the configured ones, and the link-local one.
+    /// Its addresses: the configured and leased ones, and the link-local one.
     pub(crate) fn addresses(&self) -> Vec<IfAddr> {
-        let configured = self.config.addresses.iter();
+        let configured = self.config.addresses.iter().chain(&self.config.leased);
         let configured = configured.map(|net| IfAddr { addr: net.addr(), prefix_len: net.prefix_len() });
         let mut all: Vec<_> = configured.collect();
         if self.mtu() >= MTU_MIN_V6 && !self.config.is_port && !all.iter().any(|own| is_link_local(own.addr))

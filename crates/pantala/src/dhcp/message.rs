@@ -85,7 +85,7 @@ pub(crate) struct Message {
     /// The relay's address.
     pub(crate) giaddr: Ipv4Addr,
     pub(crate) chaddr: Mac,
-    /// Those of the same code are one (RFC 3396).
+    /// Options; those of the same code are one (RFC 3396).
     pub(crate) options: Vec<(u8, Vec<u8>)>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Message {
 pub(crate) enum Malformed {
     /// Shorter than its fixed part, or without the cookie.
     Short,
-    /// Of another link than Ethernet, or neither request nor reply.
+    /// For another link than Ethernet, or neither request nor reply.
     Foreign,
     /// An option ends beyond its field.
     Option,
@@ -233,6 +233,17 @@ impl Message {
     /// An option of one address.
     pub(crate) fn addr(&self, code: u8) -> Option<Ipv4Addr> {
         <[u8; 4]>::try_from(self.get(code)?).ok().map(Ipv4Addr::from)
+    }
+
+    /// An option of addresses.
+    pub(crate) fn addrs(&self, code: u8) -> Vec<Ipv4Addr> {
+        let (addrs, _) = self.get(code).unwrap_or_default().as_chunks::<4>();
+        addrs.iter().copied().map(Ipv4Addr::from).collect()
+    }
+
+    /// An option of 32 bits.
+    pub(crate) fn number(&self, code: u8) -> Option<u32> {
+        self.get(code)?.try_into().ok().map(u32::from_be_bytes)
     }
 
     /// An option of text: what can be shown of it.

@@ -1,6 +1,7 @@
-//! DHCP (RFC 2131): messages, and a server as a function of them. The control thread runs it (`daemon/dhcp`); netisrs bring
+//! DHCP (RFC 2131): messages, a server and a client as functions of them. The control thread runs them (`daemon/dhcp`, `daemon/dhcp_clients`); netisrs bring
 //! messages and send them ([`net::dhcp`]).
 
+pub(crate) mod client;
 pub(crate) mod leases;
 pub(crate) mod message;
 pub(crate) mod server;

@@ -114,7 +114,7 @@ impl Server {
         }
     }
 
-    /// The same server with other settings.
+    /// Replaces the settings.
     pub(crate) fn with(self, settings: Settings) -> Self {
         Self { settings, ..self }
     }
@@ -168,7 +168,7 @@ impl Server {
         Some(Act::Probe(addr))
     }
 
-    /// What a probe has found: the address is offered, or another one is probed.
+    /// Takes the result of a probe: the address is offered, or another one is probed.
     pub(crate) fn probed(&mut self, addr: Ipv4Addr, is_used: bool, now: u64) -> Option<Act> {
         let at = self.probes.iter().position(|(probed, _)| *probed == addr)?;
         let (_, message) = self.probes.swap_remove(at);

@@ -112,6 +112,8 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         ra: None,
         kernel_ports: Vec::new(),
         dhcp_server: None,
+        dhcp: None,
+        leased: None,
     }
 }
 

@@ -2,11 +2,32 @@
 
 use super::neighbours::duration;
 use super::table::Table;
-use crate::api::{DhcpCounters, DhcpLease, DhcpServer};
+use crate::api::{Dhcp, DhcpClient, DhcpCounters, DhcpLease, DhcpServer};
 
-/// The leases of all servers, each under a line about it.
-pub(crate) fn dhcp(servers: &[DhcpServer]) -> String {
-    servers.iter().map(server).collect::<Vec<_>>().join("\n")
+/// Clients, and servers with their leases.
+pub(crate) fn dhcp(all: &Dhcp) -> String {
+    all.clients.iter().map(client).chain(all.servers.iter().map(server)).collect::<Vec<_>>().join("\n")
+}
+
+fn client(client: &DhcpClient) -> String {
+    let DhcpClient { interface, state, sent, acks, naks, ignored, conflicts, .. } = client;
+    let mut text = format!("{interface}: client, {state}");
+    if let (Some(address), Some(server)) = (client.address, client.server) {
+        let left = |seconds: Option<u64>| duration(seconds.unwrap_or_default());
+        let (renew, expires) = (left(client.renew_s), left(client.expires_s));
+        text += &format!(", {address} from {server}, renews in {renew}, expires in {expires}");
+    }
+    text.push('\n');
+    let words =
+        |addrs: &[core::net::Ipv4Addr]| addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let domain = client.domain.clone().unwrap_or_default();
+    for (name, value) in [("router", words(&client.routers)), ("dns", words(&client.dns)), ("domain", domain)]
+    {
+        if !value.is_empty() {
+            text += &format!("\t{name} {value}\n");
+        }
+    }
+    text + &format!("\tsent {sent}, acks {acks}, naks {naks}, ignored {ignored}, conflicts {conflicts}\n")
 }
 
 fn server(server: &DhcpServer) -> String {

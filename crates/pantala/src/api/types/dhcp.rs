@@ -2,9 +2,52 @@
 
 use core::net::Ipv4Addr;
 
+use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 use crate::Mac;
+
+/// DHCP on all interfaces.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dhcp {
+    /// Its servers.
+    pub servers: Vec<DhcpServer>,
+    /// Its clients.
+    pub clients: Vec<DhcpClient>,
+}
+
+/// An interface with a DHCP client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DhcpClient {
+    /// The interface.
+    pub interface: String,
+    /// The state, by its name in RFC 2131 §4.4, in lower case.
+    pub state: String,
+    /// The address, with its network.
+    pub address: Option<Ipv4Net>,
+    /// The server that has given it.
+    pub server: Option<Ipv4Addr>,
+    /// Routers of the link; the first is the gateway of the default route.
+    pub routers: Vec<Ipv4Addr>,
+    /// Name servers.
+    pub dns: Vec<Ipv4Addr>,
+    /// Domain name.
+    pub domain: Option<String>,
+    /// Seconds until the lease is renewed.
+    pub renew_s: Option<u64>,
+    /// Seconds until it ends.
+    pub expires_s: Option<u64>,
+    /// Messages sent.
+    pub sent: u64,
+    /// Acknowledgments received.
+    pub acks: u64,
+    /// Refusals received.
+    pub naks: u64,
+    /// Messages that were not for it, not expected or not usable.
+    pub ignored: u64,
+    /// Addresses found in use by another host, and declined.
+    pub conflicts: u64,
+}
 
 /// An interface with a DHCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

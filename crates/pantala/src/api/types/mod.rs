@@ -30,7 +30,7 @@ pub use super::firewall::types::{
 pub(crate) use capture::wall_ns;
 pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
 pub use config::{ConfigEdit, ConfigEdits, ReloadRequest, RunningConfiguration, UndoRequest};
-pub use dhcp::{DhcpCounters, DhcpLease, DhcpServer};
+pub use dhcp::{Dhcp, DhcpClient, DhcpCounters, DhcpLease, DhcpServer};
 pub use error::{Error, ErrorKind, TextProblem};
 pub use interface::{
     Address, AddressState, BridgeInfo, BridgeMember, CopyMode, DeviceInfo, DeviceMode, Interface,

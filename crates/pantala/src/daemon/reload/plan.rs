@@ -169,6 +169,14 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
             if new.ra.is_some() { "advertises itself as configured" } else { "does not advertise itself" };
         format!("interface {name}: {how}")
     });
+    let dhcp = (old.dhcp != new.dhcp).then(|| {
+        let how = if new.dhcp.is_some() { "a DHCP client as configured" } else { "no DHCP client" };
+        format!("interface {name}: {how}")
+    });
+    let leased = (old.leased != new.leased).then(|| match new.leased {
+        Some(net) => format!("interface {name}: {net} is leased"),
+        None => format!("interface {name}: no address is leased"),
+    });
     let dhcp_server = (old.dhcp_server != new.dhcp_server).then(|| {
         let how = if new.dhcp_server.is_some() { "a DHCP server as configured" } else { "no DHCP server" };
         format!("interface {name}: {how}")
@@ -187,6 +195,8 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(kernel_ports)
         .chain(description)
         .chain(dhcp_server)
+        .chain(dhcp)
+        .chain(leased)
         .collect()
 }
 

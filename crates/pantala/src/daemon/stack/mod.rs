@@ -29,10 +29,10 @@ use super::control::Control;
 use crate::Mac;
 use crate::api::stack::{Echo, EchoAnswer, Snapshot, Stack, Web};
 use crate::api::{
-    CaptureBatch, CaptureRequest, ConfigEdits, Counters, DhcpServer, Error, Family, Interface,
-    InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, ReloadRequest,
-    Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RunningConfiguration, Sysctl,
-    SysctlChange, SysctlChanged,
+    CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, Family, Interface, InterfaceChange,
+    LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, ReloadRequest, Reloaded, Ring,
+    RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RunningConfiguration, Sysctl, SysctlChange,
+    SysctlChanged,
 };
 
 impl Stack for Control {
@@ -111,8 +111,8 @@ impl Stack for Control {
         self.list_links()
     }
 
-    fn dhcp(&mut self) -> Result<Vec<DhcpServer>, Error> {
-        Ok(self.list_dhcp())
+    fn dhcp(&mut self) -> Result<Dhcp, Error> {
+        Ok(Dhcp { servers: self.list_dhcp(), clients: self.list_dhcp_clients() })
     }
 
     fn netisrs(&mut self) -> Result<Vec<Netisr>, Error> {

@@ -16,7 +16,10 @@ use crate::api::{Error, ErrorKind, Family, RouteEdit, RouteMetrics, RouteRequest
 use crate::config::{self, RouteTarget, limits};
 
 impl Control {
-    pub(super) fn change_routes(&mut self, edits: &[RouteEdit]) -> Result<Vec<Result<(), Error>>, Error> {
+    pub(in super::super) fn change_routes(
+        &mut self,
+        edits: &[RouteEdit],
+    ) -> Result<Vec<Result<(), Error>>, Error> {
         let mut changes = Edits::default();
         let mut answers: Vec<_> = edits.iter().map(|edit| self.change_route(edit, &mut changes)).collect();
         let refused: HashMap<IpNet, fib::Error> =

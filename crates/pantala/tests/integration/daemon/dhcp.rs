@@ -1,4 +1,4 @@
-//! DHCP clients of others get their addresses from us.
+//! DHCP clients of others get their addresses from us, and we ours from servers of others.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ fn has(program: &str, package: &str) -> bool {
     let found =
         ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].iter().any(|dir| Path::new(dir).join(program).exists());
     if !found {
-        harness::skip(&format!("needs {program} (Debian: {package})"));
+        harness::skip(format!("needs {program} (Debian: {package})"));
     }
     found
 }
@@ -53,7 +53,7 @@ fn udhcpc(lab: &Lab, options: &str) -> String {
 fn leases(daemon: &Daemon<'_>) -> Vec<(String, String)> {
     let shown = daemon.json("dhcp lan");
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    let all = shown[0]["leases"].as_array().unwrap();
+    let all = shown["servers"][0]["leases"].as_array().unwrap();
     all.iter().map(|lease| (text(&lease["address"]), text(&lease["name"]))).collect()
 }
 
@@ -124,7 +124,7 @@ fn an_address_that_another_host_uses_is_not_given() {
     let daemon = lab.start();
     // The host has 192.0.2.2.
     assert!(udhcpc(&lab, "").contains("ip=192.0.2.3"));
-    assert_eq!(daemon.json("dhcp lan")[0]["counters"]["conflicts"], 1);
+    assert_eq!(daemon.json("dhcp lan")["servers"][0]["counters"]["conflicts"], 1);
 }
 
 fn leases_that_cannot_be_written_are_not_given_and_a_folder_that_is_not_there_is_refused() {
@@ -138,7 +138,87 @@ fn leases_that_cannot_be_written_are_not_given_and_a_folder_that_is_not_there_is
     assert_eq!(said.status.code(), Some(2));
 }
 
+/// A server of others in the host's namespace, until it is dropped.
+struct Server(std::process::Child);
+
+impl Server {
+    fn start(lab: &Lab, program: &str) -> Self {
+        let folder = lab.folder().display().to_string();
+        let script = match program {
+            "dnsmasq" => format!(
+                "exec dnsmasq -d -C /dev/null --port=0 --interface=far --bind-interfaces --user=root --no-ping \\
+                 --dhcp-range=192.0.2.50,192.0.2.59,120 --dhcp-option=6,192.0.2.53 --domain=isp.example \\
+                 --dhcp-leasefile={folder}/dnsmasq --pid-file="
+            ),
+            _ => {
+                let conf = format!(
+                    "start 192.0.2.50\nend 192.0.2.59\ninterface far\nlease_file {folder}/udhcpd\n\
+                     pidfile {folder}/udhcpd.pid\nopt router 192.0.2.2\nopt subnet 255.255.255.0\n\
+                     opt dns 192.0.2.53\nopt domain isp.example\nopt lease 120\n"
+                );
+                std::fs::write(lab.folder().join("udhcpd.conf"), conf).unwrap();
+                format!("touch {folder}/udhcpd && exec udhcpd -f {folder}/udhcpd.conf")
+            }
+        };
+        let mut command = Command::new("sh");
+        let command = lab.host().put(command.args(["-c", &script])).unwrap();
+        Self(command.stderr(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn an_interface_gets_address_router_and_name_server_and_keeps_them_over_a_crash() {
+    for (program, package) in [("dnsmasq", "dnsmasq-base"), ("udhcpd", "udhcpd")] {
+        if !has(program, package) {
+            continue;
+        }
+        let Some(lab) = Lab::new("client", Wire::Veth { queues: 1 }) else { return };
+        let lease = lab.folder().join("lease").display().to_string();
+        let addresses = lab.config("").replace("\"192.0.2.1/24\"", "\"dhcp\"");
+        let config = format!("{addresses}[interface.dhcp]\nhostname = \"gate\"\nlease = \"{lease}\"\n");
+        lab.write(&config);
+        let server = Server::start(&lab, program);
+        let mut daemon = lab.start();
+        let address = |daemon: &Daemon<'_>| {
+            let shown = daemon.json("dhcp lan");
+            shown["clients"][0]["address"].as_str().map(str::to_owned)
+        };
+        until("it has an address", || address(&daemon).is_some());
+        let first = address(&daemon).unwrap();
+        let plain = first.split('/').next().unwrap().to_owned();
+        assert!(first.starts_with("192.0.2.5") && first.ends_with("/24"), "{first}");
+        until("the address is used", || lab.host_reaches(&plain));
+        let shown = daemon.shows("dhcp");
+        assert!(shown.contains("dns 192.0.2.53") && shown.contains("domain isp.example"), "{shown}");
+        daemon.shows_line("route -n get 203.0.113.1", "gateway: 192.0.2.2");
+        daemon.shows_line("ifconfig lan", &plain);
+        // Another reload leaves the lease alone.
+        lab.write(&format!("{config}\n[[service]]\nkind = \"echo\"\n"));
+        daemon.shows("reload");
+        assert_eq!(address(&daemon).as_deref(), Some(&*first));
+        // Without its server, and killed: it goes on with what it has.
+        drop(server);
+        daemon.kill_and_go_on().wait().unwrap();
+        daemon = lab.start();
+        until("it has the same address", || address(&daemon).as_deref() == Some(&first));
+        until("the address is used", || lab.host_reaches(&plain));
+        daemon.shows_line("route -n get 203.0.113.1", "gateway: 192.0.2.2");
+        lab.write(&lab.config(""));
+        assert!(daemon.shows("reload").contains("no DHCP client"));
+        assert!(!lab.host_reaches(&plain) && !daemon.shows("ifconfig lan").contains(&plain));
+        assert!(!daemon.run("route -n get 203.0.113.1").1.contains("gateway: 192.0.2.2"));
+        assert!(daemon.end(Signal::TERM));
+    }
+}
+
 harness::tests![
+    an_interface_gets_address_router_and_name_server_and_keeps_them_over_a_crash,
     udhcpc_gets_an_address_with_all_that_belongs_to_it_and_the_same_again_after_a_crash,
     dhclient_gets_an_address_renews_it_and_releases_it,
     an_address_that_another_host_uses_is_not_given,

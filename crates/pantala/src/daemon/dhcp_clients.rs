@@ -1,0 +1,320 @@
+//! DHCP clients of interfaces: the address of a lease is one of the interface's, and its router the default route.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ipnet::{IpNet, Ipv4Net};
+use net::dhcp::{self, Arrived, CLIENT, Outgoing};
+use net::tables::IfIndex;
+
+use super::control::Control;
+use super::reload::Scope;
+use super::{entropy, log};
+use crate::api::{AddressState, DhcpClient, RouteEdit, RouteMetrics, RouteRequest};
+use crate::config::{Config, Interface};
+use crate::dhcp::client::{Act, Client, Lease, State};
+use crate::dhcp::message::Message;
+
+/// Time after which an address that is used by another host is known to be, milliseconds.
+const VERIFY: u64 = 10_000;
+
+/// The client of an interface.
+pub(super) struct Running {
+    pub(super) interface: String,
+    pub(super) index: IfIndex,
+    path: PathBuf,
+    client: Client,
+    /// The lease whose address the interface has.
+    in_use: Option<Lease>,
+    /// The default route that follows from it.
+    router: Option<Ipv4Addr>,
+    /// When the address is looked at again.
+    verify: Option<u64>,
+    /// Whether the lease could not be written the last time.
+    is_failing: bool,
+}
+
+impl Control {
+    /// Gives interfaces with a DHCP client the address of their lease.
+    pub(super) fn with_leases(&self, new: &mut Config) {
+        for interface in &mut new.interfaces {
+            let own = self.dhcp.clients.iter().find(|own| own.interface == interface.name);
+            let lease = own.and_then(|own| own.in_use.as_ref()).filter(|_| interface.dhcp.is_some());
+            interface.leased = lease.map(|lease| IpNet::V4(lease.addr));
+        }
+    }
+
+    /// Begins and ends clients as the configuration in force has them.
+    pub(super) fn settle_dhcp_clients(&mut self) {
+        let mut before = core::mem::take(&mut self.dhcp.clients);
+        for own in &self.attached {
+            let Interface { name, dhcp: Some(config), .. } = &own.config else { continue };
+            let path = config.path(name);
+            if let Some(at) =
+                before.iter().position(|client| client.interface == *name && client.path == path)
+            {
+                self.dhcp.clients.push(before.swap_remove(at));
+                continue;
+            }
+            let known = std::fs::read_to_string(&path).ok().and_then(|text| read(&text));
+            let seed = entropy::key().map_or(1, |key| u32::try_from(key & u128::from(u32::MAX)).unwrap_or(1));
+            let client = Client::new(own.facts.mac, config.hostname.clone(), known, seed, now());
+            log::info(&format!("interface {name}: DHCP client"));
+            self.dhcp.clients.push(Running {
+                interface: name.clone(),
+                index: own.index,
+                path,
+                client,
+                in_use: None,
+                router: None,
+                verify: None,
+                is_failing: false,
+            });
+        }
+        for gone in before {
+            self.lead_by(None, gone.router, &gone.interface);
+        }
+        self.dhcp.changed.notify_one();
+    }
+
+    pub(super) fn dhcp_client_arrived(&mut self, arrived: &Arrived) {
+        let Some(own) = self.dhcp.clients.iter_mut().find(|own| own.index == arrived.ifindex) else { return };
+        let Ok((message, kind)) = Message::parse(&arrived.message) else {
+            own.client.counts.ignored += 1;
+            return;
+        };
+        let (name, acts) = (own.interface.clone(), own.client.arrived(&message, kind, now()));
+        self.perform_for_client(&name, acts);
+    }
+
+    /// Does what is due for clients.
+    pub(super) fn run_dhcp_clients(&mut self) {
+        let names: Vec<String> = self.dhcp.clients.iter().map(|own| own.interface.clone()).collect();
+        for name in names {
+            self.verify_leased(&name);
+            let Some(own) = self.dhcp.clients.iter_mut().find(|own| own.interface == name) else { continue };
+            let acts = own.client.due(now());
+            self.perform_for_client(&name, acts);
+        }
+    }
+
+    /// When something is due for a client.
+    pub(super) fn next_of_dhcp_clients(&self) -> Option<core::time::Duration> {
+        let times = self.dhcp.clients.iter().map(|own| own.client.at.min(own.verify.unwrap_or(u64::MAX)));
+        times.min().map(|at| core::time::Duration::from_millis(at.saturating_sub(now())))
+    }
+
+    /// Declines an address that another host has turned out to use.
+    fn verify_leased(&mut self, name: &str) {
+        let Some(own) = self.dhcp.clients.iter_mut().find(|own| own.interface == name) else { return };
+        if own.verify.is_none_or(|at| at > now()) {
+            return;
+        }
+        own.verify = None;
+        let Some(addr) = own.in_use.as_ref().map(|lease| IpAddr::V4(lease.addr.addr())) else { return };
+        let interfaces = crate::api::stack::Stack::interfaces(self).unwrap_or_default();
+        let addresses = interfaces.iter().filter(|own| own.name == name).flat_map(|own| &own.addresses);
+        let is_duplicate =
+            |own: &crate::api::Address| own.address == addr && own.state == AddressState::Duplicated;
+        if !addresses.into_iter().any(is_duplicate) {
+            return;
+        }
+        log::warning(&format!("interface {name}: another host uses {addr}: declined"));
+        let own = self.dhcp.clients.iter_mut().find(|own| own.interface == name);
+        let acts = own.map(|own| own.client.conflict(now())).unwrap_or_default();
+        self.perform_for_client(name, acts);
+    }
+
+    fn perform_for_client(&mut self, name: &str, acts: Vec<Act>) {
+        for act in acts {
+            let Some(own) = self.dhcp.clients.iter_mut().find(|own| own.interface == name) else { return };
+            match act {
+                Act::Send { from, to, message } => {
+                    let from = SocketAddrV4::new(from, CLIENT);
+                    let outgoing =
+                        Outgoing { ifindex: own.index, from, to, mac: None, message: message.to_bytes() };
+                    // What is lost is sent again.
+                    if let Err(why) = self.cpus.call(0, move |netisr| dhcp::send(&mut netisr.cpu, &outgoing))
+                    {
+                        log::error(&why.error);
+                    }
+                }
+                Act::Use(lease) => {
+                    if let Err(why) = write(&own.path, &lease)
+                        && !core::mem::replace(&mut own.is_failing, true)
+                    {
+                        log::warning(&format!(
+                            "interface {name}: the lease will not be known after a restart: {}: {why}",
+                            own.path.display()
+                        ));
+                    }
+                    self.use_lease(name, Some(lease));
+                }
+                Act::Leave => self.use_lease(name, None),
+            }
+        }
+    }
+
+    /// Gives the interface the address of a lease, and none of another, and the default route.
+    fn use_lease(&mut self, name: &str, lease: Option<Lease>) {
+        let Some(own) = self.dhcp.clients.iter_mut().find(|own| own.interface == name) else { return };
+        let addr = |lease: &Option<Lease>| lease.as_ref().map(|lease| lease.addr);
+        let (before, router) = (addr(&own.in_use), own.router);
+        let is_new = before != addr(&lease);
+        let next = lease
+            .as_ref()
+            .and_then(|lease| lease.routers.iter().find(|to| lease.addr.contains(*to)).copied());
+        own.in_use = lease;
+        own.router = next;
+        own.verify = own.in_use.as_ref().filter(|_| is_new).map(|_| now() + VERIFY);
+        let now_has = addr(&own.in_use);
+        if is_new {
+            match now_has {
+                Some(net) => log::info(&format!("interface {name}: {net} leased")),
+                None => log::warning(&format!("interface {name}: the lease has ended")),
+            }
+            if router.is_some() {
+                self.lead_by(None, router, name);
+            }
+            if let Err(failure) = self.go_over(self.config.clone(), Scope::Interfaces) {
+                log::error(&format!("interface {name}: {}", failure.told().error));
+            }
+        }
+        let before = if is_new { None } else { router };
+        if next != before {
+            self.lead_by(next, before, name);
+        }
+    }
+
+    /// Makes `to` the gateway of the default route in the place of `before`.
+    fn lead_by(&mut self, to: Option<Ipv4Addr>, before: Option<Ipv4Addr>, name: &str) {
+        let all = IpNet::V4(Ipv4Net::default());
+        let gone = before.map(|via| RouteEdit::Delete { to: all, via: Some(via.into()) });
+        let made = to.map(|via| {
+            RouteEdit::Add(RouteRequest {
+                to: all,
+                via: vec![via.into()],
+                dev: Some(name.to_owned()),
+                reject: false,
+                blackhole: false,
+                metrics: RouteMetrics::default(),
+            })
+        });
+        let edits: Vec<RouteEdit> = gone.into_iter().chain(made).collect();
+        match self.change_routes(&edits) {
+            Err(why) => log::error(&why.error),
+            Ok(answers) => answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(|why| {
+                log::info(&format!("interface {name}: default route of the lease: {}", why.error));
+            }),
+        }
+    }
+
+    /// The clients, as the admin API shows them.
+    pub(super) fn list_dhcp_clients(&self) -> Vec<DhcpClient> {
+        self.dhcp.clients.iter().map(shown).collect()
+    }
+}
+
+fn shown(own: &Running) -> DhcpClient {
+    let state = match own.client.state {
+        State::Init => "init",
+        State::Selecting => "selecting",
+        State::Requesting { .. } => "requesting",
+        State::Rebooting(_) => "rebooting",
+        State::Bound(_) => "bound",
+        State::Renewing(_) => "renewing",
+        State::Rebinding(_) => "rebinding",
+    };
+    let (lease, counts) = (own.in_use.as_ref(), own.client.counts);
+    DhcpClient {
+        interface: own.interface.clone(),
+        state: state.to_owned(),
+        address: lease.map(|lease| lease.addr),
+        server: lease.map(|lease| lease.server),
+        routers: lease.map(|lease| lease.routers.clone()).unwrap_or_default(),
+        dns: lease.map(|lease| lease.dns.clone()).unwrap_or_default(),
+        domain: lease.and_then(|lease| lease.domain.clone()),
+        renew_s: lease.map(|lease| lease.renew.saturating_sub(now()) / 1000),
+        expires_s: lease.map(|lease| lease.expires.saturating_sub(now()) / 1000),
+        sent: counts.sent,
+        acks: counts.acks,
+        naks: counts.naks,
+        ignored: counts.ignored,
+        conflicts: counts.conflicts,
+    }
+}
+
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Writes a lease into a file of one line, which is replaced as a whole.
+fn write(path: &Path, lease: &Lease) -> io::Result<()> {
+    let list = |addrs: &[Ipv4Addr]| {
+        let words: Vec<String> = addrs.iter().map(Ipv4Addr::to_string).collect();
+        if words.is_empty() { "-".to_owned() } else { words.join(",") }
+    };
+    let Lease { addr, server, routers, dns, domain, renew, rebind, expires } = lease;
+    let domain = domain.as_deref().unwrap_or("-");
+    let text =
+        format!("{addr} {server} {} {} {domain} {renew} {rebind} {expires}\n", list(routers), list(dns));
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let mut file = std::fs::File::create(&name)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&name, path)
+}
+
+/// Reads it. What a crash has left of a line is no lease.
+fn read(text: &str) -> Option<Lease> {
+    let words: Vec<&str> = text.strip_suffix('\n')?.split(' ').collect();
+    let [addr, server, routers, dns, domain, renew, rebind, expires] = words[..] else { return None };
+    let list = |text: &str| {
+        let all = text.split(',').filter(|word| *word != "-").map(|word| word.parse().ok());
+        all.collect::<Option<Vec<Ipv4Addr>>>()
+    };
+    Some(Lease {
+        addr: addr.parse().ok()?,
+        server: server.parse().ok()?,
+        routers: list(routers)?,
+        dns: list(dns)?,
+        domain: Some(domain.to_owned()).filter(|domain| domain != "-"),
+        renew: renew.parse().ok()?,
+        rebind: rebind.parse().ok()?,
+        expires: expires.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_read_as_it_was_written_and_a_part_of_it_is_none() {
+        let path = std::env::temp_dir().join(format!("pt-lease-{}", std::process::id()));
+        for (routers, domain) in
+            [(vec![Ipv4Addr::new(192, 0, 2, 1)], Some("x.example".to_owned())), (vec![], None)]
+        {
+            let lease = Lease {
+                addr: "192.0.2.50/24".parse().unwrap(),
+                server: Ipv4Addr::new(192, 0, 2, 1),
+                routers,
+                dns: vec![Ipv4Addr::new(192, 0, 2, 53), Ipv4Addr::new(192, 0, 2, 54)],
+                domain,
+                renew: 1,
+                rebind: 2,
+                expires: 3,
+            };
+            write(&path, &lease).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(read(&text), Some(lease));
+            (0..text.len()).for_each(|cut| assert_eq!(read(&text[..cut]), None, "{cut}"));
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}
