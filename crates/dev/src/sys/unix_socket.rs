@@ -1,13 +1,19 @@
-//! Unix sockets whose file has its mode and its group from the first moment.
+//! Unix sockets whose file has its mode and its group from the first moment, and those that a service manager hands over.
+#![expect(
+    unsafe_code,
+    reason = "a descriptor that a service manager has opened is known by its number alone"
+)]
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
 use std::path::Path;
 
 use rustix::fs::{Mode, fchmod};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::net::sockopt::socket_acceptconn;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, getsockname, socket_with};
 
 /// The mode and the group of a socket's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +48,27 @@ pub fn bound(kind: SocketType, flags: SocketFlags, path: &Path, access: &Access)
     let placed = lchown(path, None, access.group).and_then(|()| set_mode(path, access.mode));
     placed.inspect_err(|_| drop(fs::remove_file(path)))?;
     Ok(socket)
+}
+
+/// The first descriptor that a service manager hands over: `SD_LISTEN_FDS_START` of sd_listen_fds(3).
+const PASSED_FIRST: RawFd = 3;
+/// Descriptors that are looked at.
+const PASSED_MAX: RawFd = 64;
+
+/// Returns the listening socket at `path` among the `count` descriptors that a service manager has handed over.
+#[must_use]
+pub fn passed(count: u32, path: &Path) -> Option<OwnedFd> {
+    let count = RawFd::try_from(count).unwrap_or(PASSED_MAX).min(PASSED_MAX);
+    let address = SocketAddrUnix::new(path).ok()?;
+    (PASSED_FIRST..PASSED_FIRST + count).find_map(|fd| {
+        // SAFETY: it is borrowed for this call alone, in which nothing else closes descriptors. If none has this number, the kernel
+        // says so.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+        let own = fcntl_dupfd_cloexec(borrowed, PASSED_FIRST).ok()?;
+        let is_it =
+            getsockname(&own).is_ok_and(|at| SocketAddrUnix::try_from(at).is_ok_and(|at| at == address));
+        (is_it && socket_acceptconn(&own) == Ok(true)).then_some(own)
+    })
 }
 
 /// Sets the mode of the socket, if it has not got it yet.

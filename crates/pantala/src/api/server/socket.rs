@@ -73,18 +73,22 @@ pub enum BindError {
 pub(crate) struct Bound {
     listener: UnixListener,
     path: PathBuf,
-    inode: u64,
+    /// The file that was made; none, if the service manager has made it.
+    inode: Option<u64>,
 }
 
 impl Bound {
     pub(crate) fn new(path: &Path, access: &Access) -> Result<Self, BindError> {
         let refused = |why| BindError::Refused { path: path.to_owned(), why };
+        if let Some(listener) = passed(path) {
+            return Ok(Self { listener, path: path.to_owned(), inode: None });
+        }
         if let Some(folder) = path.parent() {
             make_folder(folder, access).map_err(refused)?;
         }
         make_room(path)?;
         let (listener, inode) = listen(path, access).map_err(refused)?;
-        Ok(Self { listener, path: path.to_owned(), inode })
+        Ok(Self { listener, path: path.to_owned(), inode: Some(inode) })
     }
 
     /// Another handle on the listening socket, non-blocking.
@@ -98,10 +102,19 @@ impl Bound {
 impl Drop for Bound {
     /// Removes the file, unless it was replaced.
     fn drop(&mut self) {
-        if fs::metadata(&self.path).is_ok_and(|file| file.ino() == self.inode) {
+        if fs::metadata(&self.path).is_ok_and(|file| Some(file.ino()) == self.inode) {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Returns the socket at `path` that the service manager listens at for this process (sd_listen_fds(3)).
+fn passed(path: &Path) -> Option<UnixListener> {
+    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    let is_ours = number("LISTEN_PID") == Some(std::process::id());
+    let socket = unix_socket::passed(number("LISTEN_FDS").filter(|_| is_ours)?, path)?;
+    log::info(&format!("{}: the service manager's socket", path.display()));
+    Some(UnixListener::from(socket))
 }
 
 /// Makes the folder, if it is not there. Its owner may remove the socket at the end.

@@ -2,9 +2,11 @@
 
 use core::time::Duration;
 use std::fs::{self, Permissions};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Signal;
 
 use crate::daemon::lab::{Lab, OURS, Wire};
@@ -110,7 +112,34 @@ fn never_root_and_with_the_capabilities_of_its_unit_it_does_all_that_it_does_as_
     }
 }
 
+/// As systemd does for `packaging/pantala.socket`: it listens, and who connects meanwhile is served once the daemon runs.
+fn a_socket_of_the_service_manager_is_used_and_stays_when_the_daemon_ends() {
+    let Some(lab) = Lab::new("activated", Wire::Tap) else { return };
+    lab.write(&lab.config(""));
+    let path = lab.socket();
+    let listener = UnixListener::bind(&path).unwrap();
+    // What is started from now on inherits it.
+    fcntl_setfd(&listener, FdFlags::empty()).unwrap();
+    let shell = format!(
+        "LISTEN_FDS=1 LISTEN_PID=$$; export LISTEN_FDS LISTEN_PID; exec \"$0\" \"$@\" 3<&{}",
+        listener.as_raw_fd()
+    );
+    for _ in 0..2 {
+        let daemon = lab.start_behind(&["sh", "-c", &shell], &[]);
+        assert!(daemon.shows("ifconfig").contains("tap"));
+        assert!(daemon.end(Signal::TERM));
+        assert!(path.exists(), "the file is the service manager's");
+    }
+    drop(listener);
+    fs::remove_file(&path).unwrap();
+    // Numbers that are another process's do not count.
+    let daemon = lab.start_behind(&[], &[("LISTEN_FDS", "1"), ("LISTEN_PID", "1")]);
+    assert!(daemon.end(Signal::TERM));
+    assert!(!path.exists());
+}
+
 harness::tests![
+    a_socket_of_the_service_manager_is_used_and_stays_when_the_daemon_ends,
     a_service_manager_hears_of_the_start_of_reloads_of_the_end_and_signs_of_life_between,
     without_a_watchdog_no_sign_of_life_is_sent,
     never_root_and_with_the_capabilities_of_its_unit_it_does_all_that_it_does_as_root
