@@ -90,8 +90,11 @@ fn find(program: &OsString) -> Option<PathBuf> {
 
 /// The library beside this program, or else by its name, where the loader looks for libraries.
 fn library() -> PathBuf {
-    let beside = env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(LIBRARY)));
-    beside.filter(|file| file.is_file()).unwrap_or_else(|| LIBRARY.into())
+    let program = env::current_exe().unwrap_or_default();
+    let folder = program.parent().unwrap_or(&program);
+    // A build has it beside the program, a package in the folder of its own libraries.
+    let places = [folder.join(LIBRARY), folder.join("../lib/pantala").join(LIBRARY)];
+    places.into_iter().find(|file| file.is_file()).unwrap_or_else(|| LIBRARY.into())
 }
 
 /// Succeeds if the loader loads libraries into a program before it starts; else says what to do.
