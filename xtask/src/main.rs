@@ -5,6 +5,7 @@
 mod args;
 mod atf;
 mod checks;
+mod dist;
 mod features;
 mod fuzz;
 mod icount;
@@ -145,6 +146,14 @@ const COMMANDS: &[Command] = &[
         usage: "[FOLDER]",
         about: "Writes man pages and completions for bash, zsh and fish below FOLDER (default: target/man).",
         run: manual::command,
+    },
+    Command {
+        name: "dist",
+        usage: "[FOLDER] [--only-debian] [--try]",
+        about: "Makes packages below FOLDER (default: target/packages): for Debian, with the symbols apart; a static program; an\n\
+                OCI image layout; the list of components; checksums. --try installs, starts, upgrades, removes and purges the\n\
+                Debian package in a clean Debian (needs root, and a mirror of Debian).",
+        run: dist::command,
     },
     Command {
         name: "soak",
