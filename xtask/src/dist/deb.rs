@@ -10,12 +10,13 @@ use super::{Release, files, put, strip, write as write_file};
 use crate::run::{capture, root};
 
 const LIBRARY: &str = "libpantala_preload.so";
+const MAINTAINER: &str = "the pantala developers <maintainers@pantala.invalid>";
 const DESCRIPTION: &str = "network stack in user space: router, firewall, host, laboratory
  pantala forwards packets, filters them in the language of ipfw, translates
- addresses, terminates TCP and UDP, and serves programs, without a kernel module.
- One CPU owns a packet's whole way; there is no lock in it. Devices are AF_XDP
- sockets of any NIC, TAP, memif and others. It also generates traffic, runs
- packetdrill scripts and simulates networks.";
+ addresses, terminates TCP and UDP, and serves programs, without a kernel
+ module. One CPU owns a packet's whole way; there is no lock in it. Devices
+ are AF_XDP sockets of any NIC, TAP, memif and others. It also generates
+ traffic, runs packetdrill scripts and simulates networks.";
 
 /// Both packages, at this revision.
 pub(super) struct Packages {
@@ -28,8 +29,13 @@ pub(super) fn write_revision(release: &Release, revision: &str, folder: &Path) -
     let tree = release.work.join(format!("deb{revision}"));
     let symbols = release.work.join(format!("deb-dbgsym{revision}"));
     programs(release, &tree, &symbols)?;
-    documents(release, &tree)?;
     let version = format!("{}-{revision}", release.version);
+    documents(release, &tree)?;
+    for (name, tree) in [("pantala", &tree), ("pantala-dbgsym", &symbols)] {
+        let doc = tree.join("usr/share/doc").join(name);
+        changes(release, &version, &doc)?;
+        write_file(&doc.join("copyright"), copyright()?.as_bytes(), 0o644)?;
+    }
     let architecture = capture({
         let mut dpkg = Command::new("dpkg");
         dpkg.arg("--print-architecture");
@@ -44,7 +50,7 @@ pub(super) fn write_revision(release: &Release, revision: &str, folder: &Path) -
     let control = |name: &str, about: &str| {
         format!(
             "Package: {name}\nVersion: {version}\nArchitecture: {architecture}\n\
-             Maintainer: the pantala developers <maintainers@pantala.invalid>\n{about}"
+             Maintainer: {MAINTAINER}\n{about}"
         )
     };
     for script in ["postinst", "prerm", "postrm"] {
@@ -94,6 +100,19 @@ fn build_id(file: &Path) -> Result<String> {
     Ok(id.to_owned())
 }
 
+/// The changes of the packaging, which are those of the release.
+fn changes(release: &Release, version: &str, doc: &Path) -> Result<()> {
+    let mut date = Command::new("date");
+    date.args(["-R", "-u", "-d", &format!("@{}", release.epoch)]).env("LC_ALL", "C");
+    let date = capture(date)?;
+    let text = format!(
+        "pantala ({version}) unstable; urgency=medium\n\n  * The changes are in changelog.gz.\n\n -- {MAINTAINER}  {date}"
+    );
+    let file = doc.join("changelog.Debian");
+    write_file(&file, text.as_bytes(), 0o644)?;
+    gzip(&file)
+}
+
 /// The newest version of glibc that a program asks for.
 fn depends(program: &Path) -> Result<String> {
     let mut objdump = Command::new("objdump");
@@ -137,7 +156,6 @@ fn documents(release: &Release, tree: &Path) -> Result<()> {
     put(&root().join("README.md"), &doc.join("README.md"), 0o644)?;
     put(&root().join("CHANGELOG.md"), &doc.join("changelog"), 0o644)?;
     gzip(&doc.join("changelog"))?;
-    write_file(&doc.join("copyright"), copyright()?.as_bytes(), 0o644)?;
     for (name, text) in examples()? {
         write_file(&doc.join("examples").join(name), text.as_bytes(), 0o644)?;
     }
@@ -166,31 +184,44 @@ fn copyright() -> Result<String> {
     Ok(text)
 }
 
-/// The configurations of the guides, each a file.
+/// The configurations of the guides, each a file, and the rules that they name.
 fn examples() -> Result<Vec<(String, String)>> {
     let mut examples = Vec::new();
     for guide in files(&root().join("docs/guide"))? {
-        if guide.extension().is_none_or(|extension| extension != "md") {
-            continue;
-        }
-        let stem = guide.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
-        let text = fs::read_to_string(&guide)?;
-        for (at, block) in
-            toml_blocks(&text).into_iter().filter(|block| block.contains("[[interface]]")).enumerate()
-        {
-            let number = if at == 0 { String::new() } else { format!("-{}", at + 1) };
-            examples.push((format!("{stem}{number}.toml"), block));
+        if guide.extension().is_some_and(|extension| extension == "md") {
+            let stem = guide.file_stem().map(|stem| stem.to_string_lossy().to_lowercase());
+            examples.extend(examples_of(&stem.unwrap_or_default(), &fs::read_to_string(&guide)?));
         }
     }
     Ok(examples)
 }
 
-fn toml_blocks(text: &str) -> Vec<String> {
+fn examples_of(stem: &str, guide: &str) -> Vec<(String, String)> {
+    let (mut examples, mut count, mut rules) = (Vec::new(), 0, None);
+    for (language, block) in blocks(guide) {
+        if language == "toml" && block.contains("[[interface]]") {
+            count += 1;
+            let number = if count == 1 { String::new() } else { format!("-{count}") };
+            rules = block
+                .lines()
+                .find_map(|line| line.strip_prefix("rules = "))
+                .map(|name| name.replace('"', ""));
+            examples.push((format!("{stem}{number}.toml"), block));
+        } else if language == "ipfw" {
+            // The rules follow the configuration that names them.
+            examples.extend(rules.take().map(|name| (name, block)));
+        }
+    }
+    examples
+}
+
+/// The blocks of a page, with their languages.
+fn blocks(text: &str) -> Vec<(&str, String)> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();
-    while lines.any(|line| line == "```toml") {
+    while let Some(language) = lines.find_map(|line| line.strip_prefix("```")) {
         let block = lines.by_ref().take_while(|line| *line != "```");
-        blocks.push(block.map(|line| format!("{line}\n")).collect());
+        blocks.push((language, block.map(|line| format!("{line}\n")).collect()));
     }
     blocks
 }
@@ -231,7 +262,15 @@ mod tests {
     #[test]
     fn the_guides_have_examples() {
         let examples = examples().unwrap();
-        assert!(examples.iter().any(|(name, _)| name == "office-gateway.toml"), "{examples:?}");
-        assert_eq!(toml_blocks("a\n```toml\nb = 1\n```\n```sh\nc\n```\n"), ["b = 1\n"]);
+        let names: Vec<_> = examples.iter().map(|(name, _)| &**name).collect();
+        assert!(names.contains(&"office-gateway.toml") && names.contains(&"office.ipfw"), "{names:?}");
+    }
+
+    #[test]
+    fn the_rules_that_a_configuration_names_are_those_behind_it() {
+        let text = "a\n```toml\n[[interface]]\nrules = \"r\"\n```\n```sh\nc\n```\n```ipfw\nadd 1\n```\n```ipfw\nadd 2\n```\n";
+        let files = examples_of("x", text);
+        let files: Vec<_> = files.iter().map(|(name, block)| (&**name, &**block)).collect();
+        assert_eq!(files, [("x.toml", "[[interface]]\nrules = \"r\"\n"), ("r", "add 1\n")]);
     }
 }

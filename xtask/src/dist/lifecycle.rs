@@ -50,7 +50,10 @@ pub(super) fn run(release: &Release, packages: &Packages, folder: &Path) -> Resu
     println!("upgrading");
     let next = deb::write_revision(release, "2", &release.work)?;
     debian.install(&next.pantala)?;
-    ensure!(debian.says("dpkg-query -W -f '${Version}' pantala")?.ends_with("-2"), "it is not the new one");
+    ensure!(
+        debian.says("dpkg-query -W -f '${Version}' pantala")?.trim_end().ends_with("-2"),
+        "it is not the new one"
+    );
     let kept = fs::read_to_string(debian.root.join("etc/pantala/pantala.toml"))?;
     ensure!(kept == CONFIG, "the configuration was changed:\n{kept}");
     println!("removing");
