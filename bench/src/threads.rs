@@ -28,8 +28,8 @@ const CLIENTS: u8 = 32;
 const MSL_MS: u64 = 20;
 /// Within this both stacks have their addresses.
 const READY_LIMIT: Duration = Duration::from_secs(10);
-/// Warm-up as a divisor of the measured time.
-const WARM_UP: u32 = 4;
+/// Before anything is measured: SYNs beyond those that wait for the neighbour are dropped, and come again after a second.
+const WARM_UP: Duration = Duration::from_millis(1500);
 
 /// How the threads share what comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ struct Running {
 /// When a stack does not start, or connections fail.
 pub fn measure(wanted: &Wanted, time: Duration) -> Result<Rate> {
     let running = Running::start(wanted)?;
-    thread::sleep(time / WARM_UP);
+    thread::sleep(WARM_UP);
     running.seen()?;
     let (began, worked) = (Instant::now(), process_time());
     thread::sleep(time);
