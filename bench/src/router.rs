@@ -21,7 +21,7 @@ use pkt::{Arena, ArenaError};
 
 use crate::frames::{DESTINATIONS, FRAME_LEN, Family, GATEWAY, ROUTER};
 use crate::indirect::Indirect;
-use crate::wire::{Sink, Source, Supply};
+use crate::wire::{Sink, SinkOfEach, Source, Supply};
 
 /// Buffers: more than are ever under way.
 pub(crate) const BUFFERS: usize = 1024;
@@ -97,7 +97,7 @@ impl Router {
         let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
         let (supply, sent) = (Supply::default(), Arc::default());
         let source = Box::new(Source::new(family.frames(), Arc::clone(&supply)));
-        let sink = Box::new(Sink::new(Arc::clone(&sent)).freeing_each());
+        let sink = Box::new(SinkOfEach(Sink::new(Arc::clone(&sent))));
         let routes = (1..=DESTINATIONS).filter_map(to);
         Ok(Self::between(family, routes, source, sink)?.counting(supply, sent))
     }

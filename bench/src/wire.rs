@@ -24,8 +24,10 @@ pub struct Source {
 pub struct Sink {
     stats: DriverStats,
     sent: Arc<AtomicUsize>,
-    frees_each: bool,
 }
+
+/// A [`Sink`] that gives back one buffer after the other instead of all at once.
+pub struct SinkOfEach(pub Sink);
 
 impl Source {
     /// A source of `frames`, in turn, as many as `supply` says.
@@ -50,12 +52,6 @@ impl Sink {
     #[must_use]
     pub fn new(sent: Arc<AtomicUsize>) -> Self {
         Self { sent, ..Self::default() }
-    }
-
-    /// Gives back one buffer after the other instead of all at once.
-    #[must_use]
-    pub fn freeing_each(self) -> Self {
-        Self { frees_each: true, ..self }
     }
 }
 
@@ -104,11 +100,7 @@ impl Driver for Sink {
     fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
         self.sent.fetch_add(from.len(), Ordering::Relaxed);
         self.stats.tx_frames += from.len() as u64;
-        if self.frees_each {
-            from.drain().for_each(|pkt| pool.give(pkt));
-        } else {
-            pool.give_all(from);
-        }
+        pool.give_all(from);
     }
 
     fn doorbell(&mut self, _pool: &mut Pool) {}
@@ -122,6 +114,34 @@ impl Driver for Sink {
     }
 
     fn close(&mut self, _pool: &mut Pool) {}
+}
+
+impl Driver for SinkOfEach {
+    fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
+        self.0.rx(pool, into, max)
+    }
+
+    fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
+        self.0.sent.fetch_add(from.len(), Ordering::Relaxed);
+        self.0.stats.tx_frames += from.len() as u64;
+        from.drain().for_each(|pkt| pool.give(pkt));
+    }
+
+    fn doorbell(&mut self, pool: &mut Pool) {
+        self.0.doorbell(pool);
+    }
+
+    fn caps(&self) -> Caps {
+        self.0.caps()
+    }
+
+    fn stats(&self) -> DriverStats {
+        self.0.stats()
+    }
+
+    fn close(&mut self, pool: &mut Pool) {
+        self.0.close(pool);
+    }
 }
 
 /// Moves `turns` vectors of `packets` frames from a source to a sink with nothing between them, and answers how many.

@@ -14,7 +14,7 @@ use rustix::net::{
 };
 use wire::program::{REPLY_LEN, Reply, Request};
 
-/// What `pantala run` has said.
+/// Settings of `pantala run`.
 struct Environment {
     socket: Option<SocketAddrUnix>,
     only: Vec<(IpAddr, u8)>,

@@ -17,9 +17,9 @@ use super::redirect::NAME;
 /// The frames that are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Those to a link address that the interface's own is not.
+    /// Frames to a link address that differs from the interface's own.
     LinkAddress,
-    /// Those to the interface's own link address, by their IP destinations.
+    /// Frames to the interface's own link address, by their IP destinations.
     Addresses,
 }
 

@@ -1,3 +1,5 @@
+//! Unsafe: borrows descriptors that a service manager has opened, by their numbers
+//!
 //! Unix sockets whose file has its mode and its group from the first moment, and those that a service manager hands over.
 #![expect(
     unsafe_code,

@@ -28,7 +28,7 @@ pub struct Sysctls {
     pub udp: udp::Settings,
     /// Ports of programs that name none.
     pub ports: PortRange,
-    /// What rings a device's doorbell before the end of the turn.
+    /// Thresholds of a device's doorbell before the end of the turn.
     pub doorbell_at: DoorbellAt,
     /// Frames of bridges that rules are asked about.
     pub bridge_ipfw: BridgeIpfw,

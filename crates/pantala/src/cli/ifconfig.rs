@@ -11,7 +11,8 @@ pub(crate) const USAGE: &str = "\
 pantala ifconfig [-a] | -l | IF
        pantala ifconfig IF create vlan ID vlandev INTERFACE [vlanproto 802.1ad]
        pantala ifconfig IF create tunnel LOCAL REMOTE [grekey N]
-       pantala ifconfig IF create vxlanid N vxlanlocal A [vxlanremote B | vxlangroup G] [vxlanport P]
+       pantala ifconfig IF create vxlanid N vxlanlocal A
+               [vxlanremote B | vxlangroup G] [vxlanport P]
        pantala ifconfig IF create addm INTERFACE [addm INTERFACE ...]
        pantala ifconfig IF create device DEVICE
        pantala ifconfig IF destroy
@@ -19,8 +20,10 @@ pantala ifconfig [-a] | -l | IF
        pantala ifconfig IF [mtu N] [ether MAC] [vlanpcp N]
        pantala ifconfig IF up | down | monitor | -monitor
        pantala ifconfig IF description TEXT | -description
-       pantala ifconfig BRIDGE addm | deletem | private | -private | span | -span INTERFACE
-       pantala ifconfig BRIDGE addr | static INTERFACE MAC | deladdr MAC | flush | flushall
+       pantala ifconfig BRIDGE addm | deletem | private | -private | span | -span
+               INTERFACE
+       pantala ifconfig BRIDGE addr | static INTERFACE MAC | deladdr MAC | flush |
+               flushall
        pantala ifconfig BRIDGE [maxaddr N] [timeout SECONDS] [storm N]
        pantala ifconfig BRIDGE stp | -stp | [proto rstp | stp] [priority N]
                [hellotime N] [maxage N] [fwddelay N] [holdcnt N]
@@ -57,7 +60,7 @@ Examples:
   pantala ifconfig bridge0 create addm lan1 addm lan2 inet 192.0.2.1/24
   pantala ifconfig bridge0 static lan1 02:00:00:00:00:07
   pantala ifconfig bridge0 stp priority 4096 edge lan2
-  pantala ifconfig vxlan0 create vxlanid 42 vxlanlocal 192.0.2.1 vxlanremote 198.51.100.1
+  pantala ifconfig vxlan0 create vxlanid 42 vxlanlocal 192.0.2.1
   pantala ifconfig gif0 destroy";
 
 mod words;

@@ -10,8 +10,10 @@ pantala ip addr [show [dev IF]]
        pantala ip link [show [dev IF]]
        pantala ip link set [dev] IF [up | down] [mtu N] [address MAC]
        pantala ip link add link INTERFACE name IF type vlan id N
-       pantala ip link add IF type ipip | sit | ip6tnl | gre local A remote B [key N]
-       pantala ip link add IF type vxlan id N local A [remote B | group G] [dstport P]
+       pantala ip link add IF type ipip | sit | ip6tnl | gre
+               local A remote B [key N]
+       pantala ip link add IF type vxlan id N local A
+               [remote B | group G] [dstport P]
        pantala ip link set [dev] IF master BRIDGE
        pantala ip link del [dev] IF";
 

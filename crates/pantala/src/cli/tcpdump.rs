@@ -209,7 +209,7 @@ impl Captured<'_> {
     }
 }
 
-/// What has been captured so far.
+/// Captured packets so far.
 struct Run {
     /// Packets that are still wanted.
     left: u64,

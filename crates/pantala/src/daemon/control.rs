@@ -234,7 +234,7 @@ impl Control {
         self.cpus.visit_all_then(done)
     }
 
-    /// What runs, in a few words.
+    /// Summary of what runs.
     pub(crate) fn summary(&self) -> String {
         let cpus = counted(self.cpus.iter().count() as u64, "CPU");
         format!("{cpus}, {}", counted(self.attached.len() as u64, "interface"))

@@ -249,7 +249,7 @@ pub(super) async fn roll_back(control: &Mutex<Control>) {
 pub(crate) struct Source {
     /// Where it is read again.
     pub(crate) file: PathBuf,
-    /// What it said.
+    /// Its text.
     pub(crate) text: String,
 }
 
@@ -274,7 +274,7 @@ fn wrong(wrong: Wrong) -> Error {
     Error::new(ErrorKind::Invalid, wrong.message).hint(wrong.help)
 }
 
-/// What does not fit together after a change: the lines are those of no file.
+/// Problems after a change: the lines are those of no file.
 fn misfit(problems: &Problems) -> Error {
     let (messages, helps): (Vec<&str>, Vec<&str>) =
         problems.list.iter().map(|problem| (&*problem.message, &*problem.help)).unzip();

@@ -69,7 +69,7 @@ struct Client {
     uid: u32,
 }
 
-/// What a request got.
+/// Result of a request.
 type Answer = Result<(SocketAddr, Option<OwnedFd>), Errno>;
 
 impl Client {

@@ -16,9 +16,9 @@ const CHOSEN_MAX: usize = 64;
 /// Staged packets or bytes that make it worth ringing the doorbell before the roll-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DoorbellAt {
-    /// So many packets.
+    /// Packets.
     pub packets: usize,
-    /// So many bytes: one full-sized frame.
+    /// Bytes: one full-sized frame by default.
     pub bytes: usize,
 }
 

@@ -88,12 +88,12 @@ const FOREIGN: &[(&str, &str)] = &[
     ("name", "`destroy` the interface and create another"),
 ];
 
-/// What one command line changes, all of it together.
+/// Changes of one command line, made together.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
-    /// Of the running configuration.
+    /// Edits of the running configuration.
     pub(super) edits: Vec<ConfigEdit>,
-    /// Of the interface's state.
+    /// Changes of the interface's state.
     pub(super) state: InterfaceChange,
     /// Learnt link addresses to be forgotten.
     pub(super) stations: Vec<Forget>,
