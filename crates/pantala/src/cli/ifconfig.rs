@@ -20,14 +20,15 @@ pantala ifconfig [-a] | -l | IF
        pantala ifconfig IF [mtu N] [ether MAC] [vlanpcp N]
        pantala ifconfig IF up | down | monitor | -monitor
        pantala ifconfig IF description TEXT | -description
-       pantala ifconfig BRIDGE addm | deletem | private | -private | span | -span
-               INTERFACE
-       pantala ifconfig BRIDGE addr | static INTERFACE MAC | deladdr MAC | flush |
-               flushall
+       pantala ifconfig BRIDGE addm | deletem | private | -private | span |
+               -span INTERFACE
+       pantala ifconfig BRIDGE addr | static INTERFACE MAC | deladdr MAC |
+               flush | flushall
        pantala ifconfig BRIDGE [maxaddr N] [timeout SECONDS] [storm N]
        pantala ifconfig BRIDGE stp | -stp | [proto rstp | stp] [priority N]
                [hellotime N] [maxage N] [fwddelay N] [holdcnt N]
-       pantala ifconfig BRIDGE ifpriority INTERFACE N | ifpathcost INTERFACE N |
+       pantala ifconfig BRIDGE ifpriority INTERFACE N |
+               ifpathcost INTERFACE N |
                edge | autoedge | ptp | -edge | -autoedge | -ptp INTERFACE";
 
 pub(crate) const HELP: &str = "  -a         every interface (the default)
