@@ -20,7 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::short::{ANSWER, Behind, Client, PORT, Pace, QUESTION, Rate, Seen, Serves};
 
-/// The networks' second address byte, the server's host, and the client's first.
+/// Address of the server.
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 /// The clients' addresses: a port is not used again for one while the server remembers it.
 const CLIENTS: u8 = 32;
@@ -31,7 +31,7 @@ const READY_LIMIT: Duration = Duration::from_secs(10);
 /// Before anything is measured: SYNs beyond those that wait for the neighbour are dropped, and come again after a second.
 const WARM_UP: Duration = Duration::from_millis(1500);
 
-/// How the threads share what comes.
+/// Listeners of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listening {
     /// One listener for all threads.
@@ -40,7 +40,7 @@ pub enum Listening {
     Each,
 }
 
-/// What a thread does with an option that it sets.
+/// Setting of a socket option by a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// It goes on at once.
@@ -54,9 +54,9 @@ pub enum Setting {
 pub struct Wanted {
     /// Threads of the server.
     pub threads: usize,
-    /// How they share what comes.
+    /// Listeners of the threads.
     pub listening: Listening,
-    /// What they do with `TCP_NODELAY`, which they set for each connection.
+    /// Setting of `TCP_NODELAY`, for each connection.
     pub setting: Setting,
     /// Connections that are handed to a thread before it accepts them.
     pub ahead: u32,

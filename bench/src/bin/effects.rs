@@ -35,7 +35,7 @@ const SPAN: Duration = Duration::from_micros(50);
 
 const USAGE: &str = "effects [--rounds N] [--slice MS] [free|input|latency|reports|listeners|options|ports]…";
 
-/// What is measured, how, and the names of both ways.
+/// Name of a mechanism, and the function that measures it.
 type Mechanism = (&'static str, fn(Scope) -> Result<String>);
 
 const ALL: &[Mechanism] = &[
@@ -146,7 +146,7 @@ fn input(scope: Scope) -> Result<String> {
     routers("direct input, not a queue of 50 between driver and stack", scope, Router::indirect)
 }
 
-/// What is told of a rate, by name.
+/// Name of a figure, and the function that reads it from a rate.
 type Figure = (&'static str, fn(&Rate) -> f64);
 
 /// Both ways of a server: answers a second, and what each says of the latency of one.

@@ -1,6 +1,6 @@
 //! The rapid spanning tree protocol, as a function of units, seconds and the state of ports.
 //!
-//! A [`Tree`] is one bridge's part in it. Whoever holds it says which ports are up, hands over the units that they receive and
+//! A [`Tree`] is one bridge's part in it. Its owner says which ports are up, hands over the units that they receive and
 //! tells when a second has passed; the tree answers with [`Effect`]s: units to send, states of ports, addresses to forget.
 //! Names of variables, machines and procedures are those of the standard, so that both can be read side by side.
 //!

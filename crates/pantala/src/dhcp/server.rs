@@ -144,7 +144,7 @@ impl Server {
         }
     }
 
-    /// Chooses an address for a client: its own of before, else one that nobody has, which is probed first.
+    /// Chooses an address for a client: the one it had before, else a free one, which is probed first.
     //= https://www.rfc-editor.org/rfc/rfc2131#section-4.3.1
     fn discover(&mut self, message: &Message, now: u64) -> Option<Act> {
         let client = message.client();

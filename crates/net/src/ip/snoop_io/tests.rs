@@ -199,7 +199,7 @@ fn what_all_must_hear_is_flooded_and_so_is_all_before_listeners_have_been_asked(
             for dst in everybodys {
                 assert_eq!(pass(&mut bench, 1, &data(family, dst)), [2, 3], "{dst}");
             }
-            // A port comes back: who is behind it is not known.
+            // A port comes back: its listeners are not known.
             let mut ifs: Vec<_> = bench.cpu().tables.ifnets().cloned().collect();
             for (generation, up) in [(2, false), (3, true)] {
                 ifs[2].up = up;

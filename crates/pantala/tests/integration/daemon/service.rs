@@ -112,7 +112,7 @@ fn never_root_and_with_the_capabilities_of_its_unit_it_does_all_that_it_does_as_
     }
 }
 
-/// As systemd does for `packaging/pantala.socket`: it listens, and who connects meanwhile is served once the daemon runs.
+/// As systemd does for `packaging/pantala.socket`: connections that come before the daemon runs wait for it.
 fn a_socket_of_the_service_manager_is_used_and_stays_when_the_daemon_ends() {
     let Some(lab) = Lab::new("activated", Wire::Tap) else { return };
     lab.write(&lab.config(""));
