@@ -52,6 +52,11 @@ pub(crate) struct Server {
     conflicts: BTreeMap<Ipv4Addr, u64>,
     /// Addresses that are probed before they are offered.
     probes: Vec<(Ipv4Addr, Message)>,
+    /// The address of the pool at which the search for one that was never given goes on: a flood of clients must not make the
+    /// control thread search the whole pool for each.
+    next: u32,
+    /// The second in which none was free.
+    exhausted_at: Option<u64>,
     pub(crate) counts: Counts,
 }
 
@@ -99,6 +104,8 @@ impl Server {
             offers: BTreeMap::new(),
             conflicts: BTreeMap::new(),
             probes: Vec::new(),
+            next: 0,
+            exhausted_at: None,
             counts: Counts {
                 received: 0,
                 malformed: 0,
@@ -116,7 +123,7 @@ impl Server {
 
     /// Replaces the settings.
     pub(crate) fn with(self, settings: Settings) -> Self {
-        Self { settings, ..self }
+        Self { settings, exhausted_at: None, ..self }
     }
 
     /// Whether it answers messages that a relay of this address has sent; of no relay if unspecified.
@@ -155,14 +162,17 @@ impl Server {
         if let Some(addr) = self.known_address(message, &client, now) {
             return Some(self.offer(message, addr, now));
         }
-        let Some(addr) = self.free_address(message, now) else {
-            self.counts.exhausted += 1;
-            return None;
-        };
         if self.probes.len() >= PROBES_MAX {
             self.counts.probes_full += 1;
             return None;
         }
+        // Within a second nothing becomes free by itself.
+        let addr = (self.exhausted_at != Some(now)).then(|| self.free_address(message, now)).flatten();
+        let Some(addr) = addr else {
+            self.exhausted_at = Some(now);
+            self.counts.exhausted += 1;
+            return None;
+        };
         self.offers.insert(addr, Offer { client, until: now + OFFER_S });
         self.probes.push((addr, message.clone()));
         Some(Act::Probe(addr))
@@ -204,7 +214,7 @@ impl Server {
     }
 
     /// An address that no client has: the one that is asked for, one that was never given, the one whose lease has ended first.
-    fn free_address(&self, message: &Message, now: u64) -> Option<Ipv4Addr> {
+    fn free_address(&mut self, message: &Message, now: u64) -> Option<Ipv4Addr> {
         let is_kept = |addr: &Ipv4Addr| self.offers.get(addr).is_some_and(|offer| offer.until > now);
         let is_free = |addr: &Ipv4Addr| {
             self.is_in_pool(*addr)
@@ -214,14 +224,17 @@ impl Server {
                 && self.leases.get(*addr).is_none_or(|lease| lease.expires <= now)
         };
         let asked = message.addr(option::REQUESTED_ADDRESS).filter(is_free);
-        let first = u32::from(*self.settings.pool.start());
-        let all = || (first..=u32::from(*self.settings.pool.end())).map(Ipv4Addr::from);
+        let (first, last) = (u32::from(*self.settings.pool.start()), u32::from(*self.settings.pool.end()));
+        let from = self.next.clamp(first, last);
+        let all = || (from..=last).chain(first..from).map(Ipv4Addr::from);
         let never = || all().find(|addr| self.leases.get(*addr).is_none() && is_free(addr));
         let ended = || {
             let old = self.leases.all().iter().filter(|(addr, _)| is_free(addr));
             old.min_by_key(|(_, lease)| lease.expires).map(|(addr, _)| *addr)
         };
-        asked.or_else(never).or_else(ended)
+        let found = asked.or_else(never).or_else(ended);
+        self.next = found.filter(|_| asked.is_none()).map_or(self.next, u32::from);
+        found
     }
 
     fn is_in_pool(&self, addr: Ipv4Addr) -> bool {
@@ -349,6 +362,7 @@ impl Server {
     }
 
     fn release(&mut self, message: &Message) -> io::Result<()> {
+        self.exhausted_at = None;
         let client = message.client();
         match self.leases.get(message.ciaddr) {
             Some(lease) if lease.client == client => self.leases.remove(message.ciaddr),

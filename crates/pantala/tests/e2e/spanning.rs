@@ -167,7 +167,6 @@ fn the_kernels_bridge_and_pantalas_find_one_tree_and_another_when_a_link_is_cut(
             "eth1"
         };
         output(kernel, &format!("link set {used} down"));
-        std::thread::sleep(Duration::from_millis(200));
         assert!(
             within(CONVERGED, || reaches(&lab).then_some(())).is_some(),
             "{}",

@@ -168,7 +168,20 @@ fn a_flood_of_clients_takes_no_lease_and_ends_with_its_offers() {
     for taken in [11, 12, 13] {
         lab.server.probed(addr(taken), false, NOW);
     }
-    assert_eq!(lab.server.handle(&of(7), Kind::Discover, later).unwrap(), Some(Act::Probe(addr(11))));
+    assert_eq!(lab.server.handle(&of(7), Kind::Discover, later).unwrap(), Some(Act::Probe(addr(13))));
+}
+
+/// A search does not begin anew for each client, and a pool that is exhausted is searched once in a second, but after a release.
+#[test]
+fn a_search_goes_on_where_the_last_one_ended_and_a_release_makes_room_at_once() {
+    let mut lab = Lab::new("search");
+    let first = [1, 2].map(|client| lab.lease(client))[0];
+    lab.handle(Kind::Release, &Message { ciaddr: first, ..of(1) });
+    let given: Vec<Ipv4Addr> = (3..=5).map(|client| lab.lease(client)).collect();
+    assert_eq!(given, [addr(12), addr(13), addr(10)]);
+    assert_eq!(lab.handle(Kind::Discover, &of(6)), None);
+    lab.handle(Kind::Release, &Message { ciaddr: addr(12), ..of(3) });
+    assert_eq!(lab.handle(Kind::Discover, &of(6)), Some(Act::Probe(addr(12))));
 }
 
 #[test]
