@@ -244,11 +244,11 @@ fn flood(cpu: &mut Cpu, pkt: Pkt, bridge: IfIndex, from: Option<Port>) {
         return cpu.drop_pkt(pkt, DropReason::BridgeStorm);
     }
     let came_by = if from.is_some() { pkt.rcvif } else { 0 };
-    let only = snoop_io::ports(cpu, &pkt, bridge, from.map(|_| pkt.rcvif));
+    let to = snoop_io::look(cpu, &pkt, bridge, from.map(|_| pkt.rcvif));
     let tables = Arc::clone(&cpu.tables);
     let mut last = None;
     for &(_, port) in tables.logical.bridges.ports(bridge) {
-        let has_listeners = only.as_ref().is_none_or(|only| only.contains(&port));
+        let has_listeners = to.is_none_or(|to| snoop_io::reaches(cpu, bridge, to, port));
         if port == came_by || !has_listeners || refusal(cpu, &pkt, from, port).is_some() {
             continue;
         }

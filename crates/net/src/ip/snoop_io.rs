@@ -42,30 +42,30 @@ pub struct Group {
     pub addr: IpAddr,
 }
 
-/// The ports by which a multicast frame leaves; `None` for all. `from` is the port that has received it, if one has.
-pub(crate) fn ports(
-    cpu: &mut Cpu,
-    pkt: &Pkt,
-    bridge: IfIndex,
-    from: Option<IfIndex>,
-) -> Option<Vec<IfIndex>> {
+/// Looks at a multicast frame, and hears what it says of groups. `None`: it leaves by all ports. `from` is the port that has
+/// received it, if one has.
+pub(crate) fn look(cpu: &mut Cpu, pkt: &Pkt, bridge: IfIndex, from: Option<IfIndex>) -> Option<To> {
     let is_snooped = |kind| matches!(kind, Lower::Bridge(of) if of.snooping);
     if !cpu.tables.ifnet(bridge).is_some_and(|ifnet| is_snooped(ifnet.kind)) {
         return None;
     }
     let ip = pkt.head().get(HEADER_LEN..)?;
     let [.., hi, lo] = *pkt.window(0).first_chunk::<HEADER_LEN>()?;
-    let dst = match EtherType(u16::from_be_bytes([hi, lo])) {
-        EtherType::IPV4 => heard4(cpu, ip, bridge, from)?,
-        EtherType::IPV6 => heard6(cpu, ip, bridge, from)?,
-        _ => return None,
-    };
-    cpu.snooping.as_ref()?.ports(bridge, dst)
+    match EtherType(u16::from_be_bytes([hi, lo])) {
+        EtherType::IPV4 => heard4(cpu, ip, bridge, from),
+        EtherType::IPV6 => heard6(cpu, ip, bridge, from),
+        _ => None,
+    }
 }
 
-/// Where a packet goes: to the listeners of a group, or to routers alone.
+/// Whether a multicast frame leaves by a port of a bridge.
+pub(crate) fn reaches(cpu: &Cpu, bridge: IfIndex, to: To, port: IfIndex) -> bool {
+    cpu.snooping.as_ref().is_none_or(|snooping| snooping.reaches(bridge, to, port))
+}
+
+/// Destination of a packet: the listeners of a group, or routers alone.
 #[derive(Clone, Copy)]
-enum To {
+pub(crate) enum To {
     Group(IpAddr),
     /// Reports, of this family.
     Routers {

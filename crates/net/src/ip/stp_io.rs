@@ -119,7 +119,7 @@ fn take(cpu: &mut Cpu, pkt: &Pkt, port: Port) -> Fate {
     if trees.taken.1 > UNITS_MAX {
         return Err(DropReason::BpduLimit);
     }
-    let owner = owner_of(cpu, port.bridge);
+    let owner = fdb::owner_of(cpu, port.bridge);
     tell(cpu, owner, Msg::Heard { port: pkt.rcvif, bpdu });
     Ok(Count::BpdusConsumed)
 }
@@ -186,7 +186,8 @@ pub(crate) fn tables_changed(cpu: &mut Cpu) {
     }
     let mut gone: Vec<IfIndex> = trees.owned.keys().copied().collect();
     for bridge in tables.ifnets().filter(|bridge| bridge.up) {
-        let Some(settings) = stp_of(bridge.kind).filter(|_| owner_of(cpu, bridge.index) == cpu.id) else {
+        let Some(settings) = stp_of(bridge.kind).filter(|_| fdb::owner_of(cpu, bridge.index) == cpu.id)
+        else {
             continue;
         };
         gone.retain(|gone| *gone != bridge.index);
@@ -295,11 +296,6 @@ pub fn status(cpu: &Cpu) -> Vec<Status> {
 
 const fn stp_of(kind: Kind) -> Option<Settings> {
     if let Kind::Bridge(bridge) = kind { bridge.stp } else { None }
-}
-
-/// The CPU that owns the tree of a bridge.
-fn owner_of(cpu: &Cpu, bridge: IfIndex) -> CpuId {
-    CpuId(bridge % cpu.placement.cpus())
 }
 
 fn tell(cpu: &mut Cpu, to: CpuId, msg: Msg) {

@@ -264,8 +264,8 @@ fn settings(tables: &Tables, ifindex: IfIndex) -> Option<&Settings> {
     tables.ifnet(ifindex).filter(|ifnet| ifnet.up && ifnet.kind.learns()).map(|ifnet| &ifnet.fdb)
 }
 
-/// The CPU that owns the addresses of an interface.
-fn owner_of(cpu: &Cpu, ifindex: IfIndex) -> CpuId {
+/// The CPU that owns the addresses of an interface; of a bridge, also its spanning tree and its memberships.
+pub(crate) fn owner_of(cpu: &Cpu, ifindex: IfIndex) -> CpuId {
     CpuId(ifindex % cpu.placement.cpus())
 }
 

@@ -313,32 +313,20 @@ impl Tree {
     /// A second has passed: the port timers machine.
     pub fn tick(&mut self) {
         for port in &mut self.ports {
-            let Port {
-                edge_delay_while,
-                fd_while,
-                hello_when,
-                mdelay_while,
-                rb_while,
-                rcvd_info_while,
-                rr_while,
-                tc_while,
-                tx_count,
-                ..
-            } = port;
             let timers = [
-                edge_delay_while,
-                fd_while,
-                hello_when,
-                mdelay_while,
-                rb_while,
-                rcvd_info_while,
-                rr_while,
-                tc_while,
+                &mut port.edge_delay_while,
+                &mut port.fd_while,
+                &mut port.hello_when,
+                &mut port.mdelay_while,
+                &mut port.rb_while,
+                &mut port.rcvd_info_while,
+                &mut port.rr_while,
+                &mut port.tc_while,
             ];
             for timer in timers {
                 *timer = timer.saturating_sub(1);
             }
-            *tx_count = tx_count.saturating_sub(1);
+            port.tx_count = port.tx_count.saturating_sub(1);
         }
         self.run();
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::{Group, To, querier};
 use crate::base::count::Count;
 use crate::base::time::{Duration, Instant};
+use crate::link::fdb;
 use crate::link::logical::Kind;
 use crate::link::tables::{IfIndex, Tables};
 use crate::turn::cpu::{Cpu, CpuId};
@@ -113,22 +114,19 @@ impl Snooping {
         self.told.1 <= super::TELL_MAX
     }
 
-    /// The ports by which a packet leaves; `None` for all.
-    pub(super) fn ports(&self, bridge: IfIndex, to: To) -> Option<Vec<IfIndex>> {
-        if !self.known.contains(&bridge) {
-            return None;
-        }
-        let routers = |is_ip4| self.routers.get(&(bridge, is_ip4)).cloned().unwrap_or_default();
-        match to {
-            To::Routers { is_ip4 } => Some(routers(is_ip4)),
-            To::Group(addr) => {
-                let members = self.members.get(&Group { bridge, addr })?;
-                let mut ports = routers(addr.is_ipv4());
-                ports
-                    .extend(members.iter().filter(|port| !ports.contains(port)).copied().collect::<Vec<_>>());
-                Some(ports)
+    /// Whether a packet leaves by a port. Packets to a group without a report leave by all, and all do while memberships are not
+    /// known.
+    pub(super) fn reaches(&self, bridge: IfIndex, to: To, port: IfIndex) -> bool {
+        let is_routers =
+            |is_ip4| self.routers.get(&(bridge, is_ip4)).is_some_and(|ports| ports.contains(&port));
+        !self.known.contains(&bridge)
+            || match to {
+                To::Routers { is_ip4 } => is_routers(is_ip4),
+                To::Group(addr) => self
+                    .members
+                    .get(&Group { bridge, addr })
+                    .is_none_or(|members| members.contains(&port) || is_routers(addr.is_ipv4())),
             }
-        }
     }
 }
 
@@ -294,7 +292,7 @@ pub(crate) fn tables_changed(cpu: &mut Cpu) {
     snooping.routers.iter_mut().for_each(|((bridge, _), ports)| ports.retain(|port| is_there(*bridge, port)));
     snooping.owned.retain(|bridge, _| bridges.contains(bridge));
     for bridge in bridges {
-        if owner_of(cpu, bridge) != cpu.id {
+        if fdb::owner_of(cpu, bridge) != cpu.id {
             continue;
         }
         let ports = tables.logical.bridges.ports(bridge).iter().map(|(_, port)| *port);
@@ -349,14 +347,9 @@ fn owned_of(cpu: &mut Cpu, port: IfIndex) -> Option<(IfIndex, &mut Owned)> {
     Some((bridge, owned(cpu, bridge)?))
 }
 
-/// The CPU that owns the memberships of a bridge.
-fn owner_of(cpu: &Cpu, bridge: IfIndex) -> CpuId {
-    CpuId(bridge % cpu.placement.cpus())
-}
-
 /// Sends a message to the owner of a bridge's memberships.
 pub(super) fn tell_owner(cpu: &mut Cpu, bridge: IfIndex, msg: Msg) {
-    let owner = owner_of(cpu, bridge);
+    let owner = fdb::owner_of(cpu, bridge);
     tell(cpu, owner, msg);
 }
 
