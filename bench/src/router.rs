@@ -79,13 +79,7 @@ impl Router {
     ///
     /// When there is no memory for the buffers.
     pub fn indirect(family: Family) -> Result<Self, ArenaError> {
-        let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
-        let (supply, sent) = (Supply::default(), Arc::default());
-        let source = Box::new(Source::new(family.frames(), Arc::clone(&supply)));
-        let source = Box::new(Indirect::new(source));
-        let sink = Box::new(Sink::new(Arc::clone(&sent)));
-        let routes = (1..=DESTINATIONS).filter_map(to);
-        Ok(Self::between(family, routes, source, sink)?.counting(supply, sent))
+        Self::around(family, |source| Box::new(Indirect::new(Box::new(source))), |sink| Box::new(sink))
     }
 
     /// Makes a [`Router::new`] whose device gives back one buffer after the other.
@@ -94,10 +88,19 @@ impl Router {
     ///
     /// When there is no memory for the buffers.
     pub fn freeing_each(family: Family) -> Result<Self, ArenaError> {
+        Self::around(family, |source| Box::new(source), |sink| Box::new(SinkOfEach(sink)))
+    }
+
+    /// Makes a [`Router::new`] with the devices that are made of its source and its sink.
+    fn around(
+        family: Family,
+        input: impl FnOnce(Source) -> Box<dyn Driver>,
+        output: impl FnOnce(Sink) -> Box<dyn Driver>,
+    ) -> Result<Self, ArenaError> {
         let to = |net| Prefix::new(family.addr(net, 0), family.prefix_len());
         let (supply, sent) = (Supply::default(), Arc::default());
-        let source = Box::new(Source::new(family.frames(), Arc::clone(&supply)));
-        let sink = Box::new(SinkOfEach(Sink::new(Arc::clone(&sent))));
+        let source = input(Source::new(family.frames(), Arc::clone(&supply)));
+        let sink = output(Sink::new(Arc::clone(&sent)));
         let routes = (1..=DESTINATIONS).filter_map(to);
         Ok(Self::between(family, routes, source, sink)?.counting(supply, sent))
     }
