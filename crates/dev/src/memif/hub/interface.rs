@@ -209,21 +209,22 @@ impl Interface {
         let spoke = self.channel().inspect(|channel| channel.farewell(&fault)).is_some();
         let again = now + self.pause;
         self.pause = (self.pause * 2).min(*AGAIN.end());
-        self.hang_up((self.options.role == Role::Slave).then_some(again));
-        // Waiting means that there is no peer.
+        // Before the state: whatever reads `Waiting` also reads why.
         if spoke {
             self.note(fault);
         } else {
             self.status().last_fault = Some(fault);
         }
+        self.hang_up((self.options.role == Role::Slave).then_some(again));
     }
 
+    /// Takes the rings down. The status changes first: an owner that finds its ring down never reads `Connected`.
     fn hang_up(&mut self, again: Option<Instant>) {
+        self.status().state = State::Waiting;
         if let Talk::Up(_) = self.talk {
             self.mailboxes.iter().for_each(|mailbox| mailbox.put(None));
         }
         self.talk = Talk::None(again);
-        self.status().state = State::Waiting;
     }
 
     /// Notes the peer.
