@@ -3,7 +3,8 @@
 #![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
 use crate::membership::{Query, Records};
-use crate::{arp, bpdu, bpf, checksum, ether, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, tcp, udp};
+use crate::rtnetlink::{self, Content, NextHopKind};
+use crate::{arp, bpdu, bpf, checksum, ether, fpm, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, tcp, udp};
 use core::net::{IpAddr, Ipv6Addr};
 
 /// Checks that parsed Ethernet, tag and ARP headers are emitted as the same bytes.
@@ -228,6 +229,43 @@ fn check_query(query: &Query<'_>, len: usize, header: usize, addr: usize) {
 fn check_records(records: Records<'_>, len: usize, header: usize, addr: usize) {
     let sizes = records.map(|record| header + record.sources.count() * addr);
     assert!(sizes.sum::<usize>() <= len);
+}
+
+/// A stream of FPM is taken apart without a panic, and its frames, messages and hops are no longer than it.
+pub fn routes(data: &[u8]) {
+    let mut left = data;
+    let mut total = 0;
+    while let Ok(Some((messages, rest))) = fpm::frame(left) {
+        assert!(messages.len() + rest.len() < left.len());
+        total += messages.len() + fpm::HEADER_LEN;
+        check_messages(messages);
+        left = rest;
+    }
+    assert!(total <= data.len());
+    check_messages(data);
+}
+
+fn check_messages(bytes: &[u8]) {
+    let mut count = 0;
+    for message in rtnetlink::messages(bytes) {
+        count += 1;
+        let Ok(message) = message else { continue };
+        match message.content() {
+            Ok(Content::NewRoute(route) | Content::DelRoute(route)) => {
+                assert!(route.len <= if route.to.is_ipv4() { 32 } else { 128 });
+                assert!(route.hops().count() <= 1 + bytes.len() / 8);
+                assert!(route.hops().all(|hop| (1..=256).contains(&hop.weight)));
+            }
+            Ok(Content::NewNextHop(next)) => {
+                if let NextHopKind::Group(members) = next.kind {
+                    assert!(members.count() <= bytes.len() / 8);
+                }
+            }
+            Ok(Content::NewLink(link)) => assert!(!link.name.contains(&0)),
+            _ => {}
+        }
+    }
+    assert!(count <= 1 + bytes.len() / rtnetlink::HEADER_LEN);
 }
 
 /// The longest packet that is looked at.

@@ -33,9 +33,11 @@ pub mod tcp;
 pub mod addr;
 pub mod bpf;
 pub mod checksum;
+pub mod fpm;
 pub mod pcap;
 pub mod program;
 pub mod protocol;
+pub mod rtnetlink;
 pub mod toeplitz;
 mod build;
 #[cfg(any(test, fuzzing))]

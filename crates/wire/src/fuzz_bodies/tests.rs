@@ -267,3 +267,8 @@ fn bpdu_seeds() -> Vec<Vec<u8>> {
 fn spanning_tree_units_are_written_as_they_were_read() {
     run(&bpdu_seeds(), super::bpdu);
 }
+
+#[test]
+fn routes_of_others_are_taken_apart_without_a_panic() {
+    run(&rtnetlink::tests::seeds(), super::routes);
+}
