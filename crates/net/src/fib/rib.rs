@@ -65,6 +65,8 @@ pub struct Protocol {
     pub distance: u8,
     /// Number of the protocol, as rtnetlink has it: 186 for BGP.
     pub number: u8,
+    /// Which of several that speak for the protocol.
+    pub source: u8,
 }
 
 /// Routes of different sources to one prefix.
@@ -92,7 +94,8 @@ pub struct Change<'h> {
     pub to: Prefix,
     /// Origin of the route; routes of other origins to the same destinations stay.
     pub origin: Origin,
-    /// Where it leads from now on: one hop, or several that are equally good. None: the route ends.
+    /// Where it leads from now on: one hop, or several. One that is named several times gets as many shares of the flows. None:
+    /// the route ends.
     pub hops: &'h [Hop],
 }
 

@@ -40,15 +40,23 @@ impl GroupId {
 }
 
 impl Group {
-    /// Makes a group of at most [`MEMBERS_MAX`] members; more are ignored.
+    /// Makes a group of at most [`MEMBERS_MAX`] members; more are ignored. A member that is named several times in a row gets
+    /// as many shares of the flows.
     pub(super) fn of(members: &[(HopId, To)]) -> Self {
         let members = &members[..members.len().min(MEMBERS_MAX)];
-        let keys: Vec<_> = members.iter().map(|(_, to)| key(*to)).collect();
+        let mut keys: Vec<u64> = Vec::with_capacity(members.len());
+        let mut share = 0;
+        for (at, (id, to)) in members.iter().enumerate() {
+            let is_again = at.checked_sub(1).is_some_and(|before| members[before].0 == *id);
+            share = if is_again { share + 1 } else { 0 };
+            // The first share is that of a member that is named once.
+            keys.push(if share == 0 { key(*to) } else { mix(key(*to) ^ share) });
+        }
         let buckets = core::array::from_fn(|bucket| best(&keys, bucket as u64));
         Self { members: members.iter().map(|(id, _)| *id).collect(), buckets: Arc::new(buckets) }
     }
 
-    /// The members, in the order in which they were named.
+    /// The members, in the order in which they were named; one with several shares as often.
     #[must_use]
     pub fn members(&self) -> &[HopId] {
         &self.members

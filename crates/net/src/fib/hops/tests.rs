@@ -7,7 +7,9 @@ fn gateway(host: u8) -> To {
 /// A group of these gateways, and the gateway that each of many flows takes.
 fn choices(hosts: &[u8]) -> Vec<To> {
     let mut hops = Hops::default();
-    let members: Vec<_> = hosts.iter().map(|host| hops.push(gateway(*host).into())).collect();
+    let mut ids = std::collections::HashMap::new();
+    let mut id = |host: &u8| *ids.entry(*host).or_insert_with(|| hops.push(gateway(*host).into()));
+    let members: Vec<_> = hosts.iter().map(&mut id).collect();
     let group = hops.push(Hop::default());
     hops.set_group(group, &members);
     (0..1 << 16).map(|flow: u32| hops.get(hops.member(group, || flow << 16)).to).collect()
@@ -36,6 +38,17 @@ fn a_member_that_goes_moves_only_its_own_flows() {
         assert!(before == after || *before == gateway(3), "{before:?} moved to {after:?}");
     }
     assert!(!after.contains(&gateway(3)));
+}
+
+#[test]
+fn a_member_that_is_named_several_times_has_as_many_shares() {
+    let (equal, weighted) = (choices(&[1, 2]), choices(&[1, 2, 2, 2]));
+    let share = weighted.iter().filter(|to| **to == gateway(2)).count();
+    let expected = weighted.len() * 3 / 4;
+    assert!(share > expected * 9 / 10 && share < expected * 11 / 10, "{share}, not {expected}");
+    for (before, after) in equal.iter().zip(&weighted) {
+        assert!(before == after || *after == gateway(2), "a flow left the member that gained");
+    }
 }
 
 #[test]

@@ -81,13 +81,12 @@ impl Numbers {
     fn group(&mut self, hops: &[Hop]) -> Result<HopId, Error> {
         let mut members = self.members(hops)?;
         members.sort();
-        // A hop that is named twice is one member.
-        let twice: Vec<_> =
-            members.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
-        twice.into_iter().for_each(|id| self.uses[id.index()] -= 1);
-        members.dedup();
-        if let [one] = *members {
-            return Ok(one);
+        if let [one, others @ ..] = &*members
+            && others.iter().all(|other| other == one)
+        {
+            // They lead nowhere else, so it is no group.
+            others.iter().for_each(|id| self.uses[id.index()] -= 1);
+            return Ok(*one);
         }
         let group = match self.groups.get(&*members).copied() {
             Some(id) => {

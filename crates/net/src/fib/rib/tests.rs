@@ -60,7 +60,7 @@ fn the_strongest_route_is_in_force_and_the_next_best_comes_back() {
 
 #[test]
 fn of_routing_protocols_the_one_with_the_smaller_distance_has_the_route_in_force() {
-    let protocol = |distance, number| Origin::Dynamic(Protocol { distance, number });
+    let protocol = |distance, number| Origin::Dynamic(Protocol { distance, number, source: 0 });
     let (bgp, ospf, rip) = (protocol(20, 186), protocol(110, 188), protocol(120, 189));
     for v6 in [false, true] {
         let (mut rib, to) = (small(), prefix(v6, 1));
@@ -85,7 +85,7 @@ fn of_routing_protocols_the_one_with_the_smaller_distance_has_the_route_in_force
 fn as_many_sources_as_there_may_be_have_a_route_to_a_prefix() {
     let (mut rib, to) = (small(), prefix(false, 1));
     let hop = [gateway(1)];
-    let source = |number| Origin::Dynamic(Protocol { distance: 10, number });
+    let source = |number| Origin::Dynamic(Protocol { distance: 10, number, source: 0 });
     let most = u8::try_from(SOURCES_MAX).unwrap();
     for number in 0..most {
         assert_eq!(rib.load(&[Change { to, origin: source(number), hops: &hop }]), []);
@@ -201,10 +201,30 @@ fn too_many_hops_are_refused_and_routes_with_known_ones_are_not() {
     // One number is left: for a group of known hops, and not for a second group.
     let group = [gateway(0), gateway(1)];
     assert_eq!(rib.load(&[route(prefix(false, 5), &group)]), []);
-    assert_eq!(rib.load(&[route(prefix(false, 6), &[gateway(1), gateway(0), gateway(1)])]), []);
+    assert_eq!(rib.load(&[route(prefix(false, 6), &[gateway(1), gateway(0)])]), []);
     assert_eq!(rib.usage().hops.0, 3, "the same members in any order are the same group");
     assert_eq!(errors(rib.load(&[route(prefix(false, 7), &[gateway(0), gateway(3)])])), [Error::HopsFull]);
     assert_eq!(rib.usage().hops.0, 3);
+}
+
+#[test]
+fn a_hop_with_more_shares_makes_another_group_and_leaves_nothing_behind() {
+    for v6 in [false, true] {
+        let (mut rib, hops) = (small(), [gateway(1), gateway(0), gateway(1)]);
+        let members = |rib: &Rib, to: Prefix| {
+            let id = rib.fib().lookup(to.addr());
+            rib.hops().each(id).filter(|hop| *hop == gateway(1)).count()
+        };
+        assert_eq!(rib.load(&[route(prefix(v6, 5), &hops), route(prefix(v6, 6), &hops[..2])]), []);
+        assert_eq!((members(&rib, prefix(v6, 5)), members(&rib, prefix(v6, 6))), (2, 1));
+        assert_eq!(rib.usage().hops.0, 4, "two hops and two groups");
+        assert_eq!(rib.load(&[route(prefix(v6, 7), &[gateway(2); 3])]), []);
+        assert_eq!((answer(&rib, prefix(v6, 7)), rib.usage().hops.0), (gateway(2), 5), "that is no group");
+        for n in 5..=7 {
+            assert_eq!(rib.load(&[route(prefix(v6, n), &[])]), []);
+        }
+        assert_eq!(rib.usage().hops.0, 0);
+    }
 }
 
 #[test]
