@@ -8,6 +8,7 @@ mod message;
 mod monitor;
 mod netdev;
 mod route;
+mod route_monitor;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,6 +25,7 @@ pub use link::{Link, LinkFlags, Veth, VethEnd, XdpAttachMode, XdpAttached};
 pub use monitor::{LinkChanges, LinkMonitor};
 pub use netdev::{XdpFeatures, xdp_features};
 pub use route::Route;
+pub use route_monitor::{Heard, Listing, RouteMonitor};
 
 /// Why the kernel did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
