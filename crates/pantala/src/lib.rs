@@ -116,6 +116,7 @@ mod mac;
 #[cfg(feature = "cli")]
 mod pktgen;
 mod plural;
+mod routes;
 pub mod serve;
 #[cfg(feature = "cli")]
 mod show;

@@ -9,7 +9,7 @@ use super::firewall::firewall_metrics;
 use super::stack::{Stack, Web};
 use super::types::{
     Counters, Error, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo, MemifState, Netisr,
-    OutputQueue, Pool,
+    OutputQueue, Pool, RouteSource, RouteSourceState,
 };
 use crate::serve::Hit;
 
@@ -25,6 +25,7 @@ pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     pools(&mut page, &all.pools);
     firewall_metrics(&mut page, &all.firewall);
     webs(&mut page, &stack.webs());
+    route_sources(&mut page, &stack.route_sources()?);
     Ok(page.0)
 }
 
@@ -207,6 +208,39 @@ fn webs(page: &mut Page, webs: &[Web<'_>]) {
         page.head(&name, "counter", help);
         for web in webs {
             page.value(&name, &[("at", &web.at)], (web.count)(hit));
+        }
+    }
+}
+
+type PerSource = (&'static str, &'static str, &'static str, fn(&RouteSource) -> u64);
+
+const PER_SOURCE: &[PerSource] = &[
+    (
+        "pantala_route_source_up",
+        "gauge",
+        "Whether the source of routes is connected, or followed.",
+        |source| u64::from(matches!(source.state, RouteSourceState::Connected | RouteSourceState::Following)),
+    ),
+    ("pantala_route_source_routes", "gauge", "Routes of the source.", |s| s.routes),
+    ("pantala_route_source_stale_routes", "gauge", "Routes that were not told again yet.", |s| s.stale),
+    ("pantala_route_source_idle_prefixes", "gauge", "Prefixes whose routes lead nowhere here.", |s| s.idle),
+    ("pantala_route_source_messages_total", "counter", "Messages about routes and next hops.", |s| {
+        s.messages
+    }),
+    ("pantala_route_source_malformed_total", "counter", "Messages that could not be read.", |s| s.malformed),
+    ("pantala_route_source_refused_total", "counter", "Routes and next hops without room.", |s| s.refused),
+    ("pantala_route_source_swept_total", "counter", "Stale routes removed.", |s| s.swept),
+    ("pantala_route_source_resyncs_total", "counter", "Sessions, or listings.", |s| s.resyncs),
+    ("pantala_route_source_overruns_total", "counter", "Times that the kernel lost messages.", |s| {
+        s.overruns
+    }),
+];
+
+fn route_sources(page: &mut Page, sources: &[RouteSource]) {
+    for (name, kind, help, read) in PER_SOURCE.iter().filter(|_| !sources.is_empty()) {
+        page.head(name, kind, help);
+        for source in sources {
+            page.value(name, &[("source", &source.name)], read(source));
         }
     }
 }

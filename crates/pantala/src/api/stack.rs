@@ -13,8 +13,8 @@ use super::sockets::Sockets;
 use super::types::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, Interface,
     InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, ReloadRequest,
-    Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RunningConfiguration, Sysctl,
-    SysctlChange, SysctlChanged,
+    Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource, RunningConfiguration,
+    Sysctl, SysctlChange, SysctlChanged,
 };
 use crate::Mac;
 use crate::serve::Hit;
@@ -168,6 +168,14 @@ pub trait Stack: Filter + Sockets + Send {
     /// None is expected.
     fn dhcp(&mut self) -> Result<Dhcp, Error> {
         Ok(Dhcp::default())
+    }
+
+    /// Returns the sources of routes.
+    ///
+    /// # Errors
+    /// None is expected.
+    fn route_sources(&mut self) -> Result<Vec<RouteSource>, Error> {
+        Ok(Vec::new())
     }
 
     /// Returns the netisrs and their counters.

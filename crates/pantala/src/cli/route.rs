@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use super::flags::extra_word;
 use super::{Failure, Session, netstat, resolve};
 use crate::api::client::escaped;
-use crate::api::{Family, RouteAnswer, RouteEdit, RouteMetrics, RouteRequest};
+use crate::api::{Family, RouteAnswer, RouteEdit, RouteMetrics, RouteRequest, RouteSource};
 use crate::config::limits;
 use crate::show;
 use diagnostic::did_you_mean;
@@ -24,7 +24,8 @@ pantala route [-n] [-4 | -6] [show]
        pantala route delete [-inet6] TO [GATEWAY]
        pantala route get [-inet6] ADDRESS | default
        pantala route flush [-inet | -inet6]
-       pantala route batch FILE";
+       pantala route batch FILE
+       pantala route sources";
 
 pub(crate) const HELP: &str = "\
 TO is `default`, a prefix or a host. `via GATEWAY` and `dev IF` are understood,
@@ -41,6 +42,7 @@ too. Several gateways share the flows (ECMP).
   get    the route that a packet would take
   flush  deletes all routes but those of interface addresses
   batch  one change per line, as above; - is standard input
+  sources  FRR and kernel tables that routes are taken from
 
 Examples:
   pantala route add default 192.0.2.254
@@ -50,7 +52,7 @@ Examples:
   pantala route get 198.51.100.7
   printf 'add 10.1.0.0/16 192.0.2.7\\n' | pantala route batch -";
 
-const VERBS: &[&str] = &["add", "change", "delete", "get", "show", "flush", "batch"];
+const VERBS: &[&str] = &["add", "change", "delete", "get", "show", "flush", "batch", "sources"];
 const OPTIONS: &[&str] = &[
     "-n",
     "-v",
@@ -78,6 +80,7 @@ pub(crate) enum Route {
     Edit(RouteEdit),
     Flush(Option<Family>),
     Batch(PathBuf),
+    Sources,
 }
 
 impl Route {
@@ -88,6 +91,7 @@ impl Route {
             Some("get") => parts.get(),
             Some("flush") => parts.nothing_more().map(|()| Self::Flush(parts.family)),
             Some("batch") => parts.batch(),
+            Some("sources") => parts.nothing_more().map(|()| Self::Sources),
             Some("add" | "change" | "delete" | "del") => parts.edit().map(Self::Edit),
             Some(other) => {
                 let help = did_you_mean(other, VERBS);
@@ -103,6 +107,10 @@ impl Route {
                 let answer: RouteAnswer =
                     session.client.get(&format!("/v1/routes/get?to={}", escaped(&to.to_string())))?;
                 session.show(&answer, show::route_answer)
+            }
+            Self::Sources => {
+                let sources: Vec<RouteSource> = session.client.get("/v1/routes/sources")?;
+                session.show(&sources, |sources| show::route_sources(sources))
             }
             Self::Edit(edit) => change(&edit, session),
             Self::Flush(family) => {

@@ -30,6 +30,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         socket: draft.socket.as_ref().map(|at| at.value.clone()),
         interfaces,
         routes,
+        route_sources: draft.route_sources.clone(),
         serves: serve::check(&draft.serves, report),
         services: service::check(&draft.services, &draft.serves, report),
         firewall,

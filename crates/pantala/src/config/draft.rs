@@ -14,12 +14,14 @@ use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
-use super::{Admin, Programs, Seccomp};
+use super::{Admin, Programs, RouteSources, Seccomp};
 use super::{
     Autoconf, Device, DhcpClient, DhcpServer, KernelPorts, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve,
     Service,
 };
-use super::{admin, autoconf, dhcp, dhcp_client, fdb, limits, programs, ra, serve, service, sysctl};
+use super::{
+    admin, autoconf, dhcp, dhcp_client, fdb, limits, programs, ra, route_sources, serve, service, sysctl,
+};
 use crate::firewall::section;
 use diagnostic::did_you_mean;
 
@@ -33,6 +35,7 @@ const TOP: &[&str] = &[
     "socket",
     "interface",
     "route",
+    "routes",
     "serve",
     "service",
     "firewall",
@@ -111,6 +114,7 @@ pub(crate) struct Draft {
     pub(crate) socket: Option<At<PathBuf>>,
     pub(crate) interfaces: Vec<DraftInterface>,
     pub(crate) routes: Vec<DraftRoute>,
+    pub(crate) route_sources: RouteSources,
     pub(crate) serves: Vec<At<Serve>>,
     pub(crate) services: Vec<At<Service>>,
     pub(crate) firewall: Option<section::Draft>,
@@ -204,6 +208,7 @@ impl Draft {
             socket: top.parsed("socket", socket, report),
             interfaces: interfaces(top, report),
             routes: routes(top, report),
+            route_sources: route_sources::read(top, report),
             serves: serve::read(top, report),
             services: service::read(top, report),
             firewall: firewall(top, report),

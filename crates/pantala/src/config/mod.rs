@@ -26,6 +26,7 @@ pub(crate) mod dhcp;
 mod dhcp_client;
 mod kernel_ports;
 mod ra;
+mod route_sources;
 mod serve;
 mod service;
 mod sysctl;
@@ -44,6 +45,7 @@ pub use kernel_ports::KernelPorts;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use programs::{DEFAULT_PROGRAM_SOCKET, Programs};
 pub use ra::Ra;
+pub use route_sources::{Common, Fpm, KernelTable, RouteSources};
 pub use serve::Serve;
 pub use service::{Service, ServiceKind};
 pub use stp::{Stp, StpPort};
@@ -88,6 +90,8 @@ pub struct Config {
     pub interfaces: Vec<Interface>,
     /// The static routes; every gateway lies on the link of an interface.
     pub routes: Vec<Route>,
+    /// Routes of others: of FRR, and of the kernel.
+    pub route_sources: RouteSources,
     /// Folders that are served to the web.
     pub serves: Vec<Serve>,
     /// Small services of this host's own.

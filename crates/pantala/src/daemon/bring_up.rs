@@ -14,6 +14,7 @@ use super::device::{self, Workshop};
 use super::dhcp::Dhcp;
 use super::ra_updates::Learning;
 use super::ring_placement::RingPlacement;
+use super::route_sources::RouteSources;
 use super::routing::Routing;
 use super::running::{RunningConfig, Source};
 use super::stack::capture::Captures;
@@ -46,7 +47,6 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
     log::info(&format!("{cpus} with {} packet buffers each, in {pages}", memory.each));
     let (buffers, umem) = (arena.slots(), SharedUmem::new(arena));
     let cpus = Cpus::start(&config.cpus, config.pinned, pools, config.polling, config.seccomp)?;
-    let busy_poll = config.polling.policy == Policy::Always;
     let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
     let wires = config.wires.clone();
     let patience = device::takeover::PATIENCE;
@@ -57,7 +57,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         umem,
         cpus: count,
         memory,
-        busy_poll,
+        busy_poll: config.polling.policy == Policy::Always,
         wires,
         memif: None,
         users,
@@ -84,6 +84,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         attached: Vec::new(),
         last_index: 0,
         routing,
+        route_sources: RouteSources::default(),
         firewall,
         dhcp: Dhcp::default(),
         pings,
@@ -114,6 +115,7 @@ fn nothing_of(config: &Config) -> Config {
         flow_cache: 0,
         interfaces: Vec::new(),
         routes: Vec::new(),
+        route_sources: config::RouteSources::default(),
         serves: Vec::new(),
         services: Vec::new(),
         firewall: None,

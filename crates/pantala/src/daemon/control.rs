@@ -18,6 +18,7 @@ use super::dhcp::Dhcp;
 use super::log;
 use super::ready_waiters::Waiting;
 use super::ring_placement::RingPlacement;
+use super::route_sources::RouteSources;
 use super::routing::{Edits, Routing};
 use super::running::RunningConfig;
 use super::service_manager::ServiceManager;
@@ -49,6 +50,8 @@ pub(crate) struct Control {
     /// The index that was given last.
     pub(crate) last_index: IfIndex,
     pub(crate) routing: Routing,
+    /// Routes of others.
+    pub(super) route_sources: RouteSources,
     pub(crate) firewall: FirewallControl,
     /// DHCP servers.
     pub(super) dhcp: Dhcp,
@@ -142,6 +145,7 @@ impl Control {
         let epoch = self.firewall.config.lookups.epoch();
         self.cpus.set_tables_and_rules(&self.tables, rules)?;
         self.firewall.config.lookups.retire(epoch);
+        self.route_sources_see_interfaces();
         self.commit(refused).map(|refused| refused.iter().for_each(warn_of_refused))
     }
 

@@ -11,6 +11,7 @@
 //! | [`web`], [`services`] | web servers, and small services |
 //! | [`programs`] | the socket of unmodified programs |
 //! | [`dhcp`], [`dhcp_clients`] | DHCP servers, and clients |
+//! | [`routing`], [`route_sources`] | the table of routes, and those of FRR and of the kernel |
 //! | [`hotplug`] | devices that go and come back |
 //! | [`control`], [`admin`], [`reload`], [`running`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`service_manager`], [`identity`], [`privileges`], [`entropy`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
@@ -48,6 +49,7 @@ mod programs;
 mod reload;
 mod running;
 mod sleep;
+mod route_sources;
 mod routing;
 pub(crate) mod report;
 mod ring_placement;
@@ -101,6 +103,7 @@ pub(crate) async fn attend(
             () = ra_updates::learn(control, learning) => {}
             () = hotplug::watch(control) => {}
             () = dhcp::serve(control) => {}
+            () = route_sources::follow(control) => {}
             () = running::roll_back(control) => {}
             () = waiting.run() => {}
             () = crashed.notified() => {

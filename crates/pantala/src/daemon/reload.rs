@@ -42,6 +42,7 @@ use super::control::{self, Control};
 use super::device;
 use super::dhcp::OpenLeases;
 use super::log;
+use super::route_sources::OpenSources;
 use super::running;
 use super::switch::Switch;
 use super::tables::Attached;
@@ -98,6 +99,8 @@ struct Done {
     has_other_flows: bool,
     /// Leases of DHCP servers that begin.
     leases: OpenLeases,
+    /// Sockets of sources of routes that begin.
+    sources: OpenSources,
     begun_sites: Vec<Serve>,
     begun_services: Vec<Service>,
 }
@@ -161,6 +164,7 @@ impl Control {
         fault(Step::Folders)?;
         self.try_ports(&sites, &new)?;
         done.leases = self.open_leases(&new)?;
+        done.sources = self.open_route_sources(&new)?;
         fault(Step::Ports)?;
         self.replace_devices(&plan, new.force, done)?;
         let next = self.next(&plan, new, firewall_config, &done.closed, &done.opened)?;
@@ -375,23 +379,28 @@ impl Control {
             return;
         };
         refused.iter().for_each(control::warn_of_refused);
-        self.config = config;
+        let before = core::mem::replace(&mut self.config, config);
         self.tables = tables;
         plan.sysctls.iter().for_each(|(variable, value)| variable.write(&mut self.sysctls, *value));
+        let is_loaded = routing.is_some();
         if let Some(routing) = routing {
             self.routing = routing;
         }
         if let Some(firewall_config) = firewall_config {
             self.keep_firewall(firewall_config);
         }
-        let before = core::mem::replace(&mut self.attached, attached);
-        for gone in before {
+        let closing = core::mem::replace(&mut self.attached, attached);
+        for gone in closing {
             let stays = self.interface_by_index(gone.index).is_some();
             if !stays && !done.closed.contains(&gone.index) {
                 self.close(gone.index);
             }
         }
         self.share_addresses();
+        if is_loaded {
+            self.route_sources.are_loaded(&self.attached);
+        }
+        self.settle_route_sources(done.sources, &before.route_sources);
         self.settle_dhcp(done.leases);
     }
 }

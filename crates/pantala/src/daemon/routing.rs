@@ -38,7 +38,7 @@ pub(crate) struct StaticRoute {
 /// Changes of the table. [`Routing::prepare`] makes it of a request.
 #[derive(Default)]
 pub(crate) struct Edits {
-    list: Vec<(Prefix, Origin, Vec<Hop>)>,
+    list: Vec<(Prefix, Origin, Arc<[Hop]>)>,
 }
 
 /// Tells whether a static route that is no default route leads all of a prefix to something else than this interface, or
@@ -87,6 +87,11 @@ impl Routing {
         Ok(Some((next, refused)))
     }
 
+    /// Gives a table that no CPU reads yet further routes; those that it refuses are not in it.
+    pub(crate) fn load(&mut self, edits: &Edits) {
+        let _ = self.rib.load(&edits.changes());
+    }
+
     /// Where the static route to `to` leads.
     pub(crate) fn get(&self, to: &IpNet) -> Option<&StaticRoute> {
         self.statics.get(to).map(|route| &**route)
@@ -120,7 +125,7 @@ impl Routing {
         let was_in_force =
             before.as_ref().and_then(|route| self.by_route.get(route)).is_some_and(|hops| !hops.is_empty());
         if let Some(prefix) = prefix(to).filter(|_| was_in_force || !hops.is_empty()) {
-            edits.list.push((prefix, Origin::Static, hops));
+            edits.list.push((prefix, Origin::Static, hops.into()));
         }
         before.into_iter().for_each(|route| self.forget(&route));
     }
@@ -166,17 +171,17 @@ impl Routing {
         }
         for (to, route) in self.statics.iter().filter(|(_, route)| changed.contains(route)) {
             let hops = self.by_route.get(route).cloned().unwrap_or_default();
-            edits.list.extend(prefix(*to).map(|prefix| (prefix, Origin::Static, hops)));
+            edits.list.extend(prefix(*to).map(|prefix| (prefix, Origin::Static, hops.into())));
         }
     }
 
     fn addresses_changed(&mut self, ifs: &[Ifnet], edits: &mut Edits) {
         let new = of_addresses(ifs);
         let gone = self.derived.keys().filter(|key| !new.contains_key(key));
-        edits.list.extend(gone.map(|(to, origin)| (*to, *origin, Vec::new())));
+        edits.list.extend(gone.map(|(to, origin)| (*to, *origin, Arc::default())));
         let differs = |(key, hop): &(&(Prefix, Origin), &[Hop; 1])| self.derived.get(key) != Some(hop);
         let came = new.iter().filter(differs);
-        edits.list.extend(came.map(|((to, origin), hop)| (*to, *origin, hop.to_vec())));
+        edits.list.extend(came.map(|((to, origin), hop)| (*to, *origin, Arc::from(*hop))));
         self.derived = new;
     }
 
@@ -196,6 +201,16 @@ impl Routing {
 }
 
 impl Edits {
+    /// Adds a change: where a route leads from now on, or that it ends.
+    pub(crate) fn push(&mut self, to: Prefix, origin: Origin, hops: &Arc<[Hop]>) {
+        self.list.push((to, origin, Arc::clone(hops)));
+    }
+
+    /// Changes in it.
+    pub(crate) const fn len(&self) -> usize {
+        self.list.len()
+    }
+
     fn changes(&self) -> Vec<Change<'_>> {
         self.list.iter().map(|(to, origin, hops)| Change { to: *to, origin: *origin, hops }).collect()
     }

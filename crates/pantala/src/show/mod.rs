@@ -25,4 +25,4 @@ pub(crate) use neighbours::{arp, ndp};
 pub(crate) use netstat::{Rates, counters, interfaces, keep, netisrs, pools, queues, rates_head, rates_line};
 pub(crate) use ping::{Summary, ping_event, ping_head};
 pub(crate) use rings::rings;
-pub(crate) use routes::{destination, route_answer, routes};
+pub(crate) use routes::{destination, route_answer, route_sources, routes};

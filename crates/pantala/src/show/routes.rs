@@ -5,8 +5,12 @@ use std::collections::HashMap;
 
 use ipnet::IpNet;
 
+use super::neighbours::duration;
 use super::table::Table;
-use crate::api::{Interface, NextHop, Route, RouteAction, RouteAnswer, RouteMetrics, RouteOrigin};
+use crate::api::{
+    Interface, NextHop, Route, RouteAction, RouteAnswer, RouteMetrics, RouteOrigin, RouteSource,
+    RouteSourceState,
+};
 
 /// The routing tables, one for each family that has routes.
 pub(crate) fn routes(routes: &[Route], interfaces: &[Interface]) -> String {
@@ -22,20 +26,76 @@ pub(crate) fn routes(routes: &[Route], interfaces: &[Interface]) -> String {
 }
 
 fn family_table(routes: &[&Route], numbers: &HashMap<&str, u32>) -> String {
-    let mut table = Table::new(&["Destination", "Gateway", "Flags", "Netif", "Expire"], &[3, 4]);
+    const ANNOUNCED: [&str; 8] =
+        ["Destination", "Gateway", "Flags", "Netif", "Expire", "Protocol", "Distance", "Age"];
+    // What no protocol has announced has none of the last ones.
+    let is_any = routes.iter().any(|route| route.protocol.is_some());
+    let columns = if is_any { &ANNOUNCED[..] } else { &ANNOUNCED[..5] };
+    let mut table = Table::new(columns, &[3, 4]);
     for route in routes {
         let expires = route.expires_s.map(|s| s.to_string()).unwrap_or_default();
         let mut row = |gateway: String, netif: &str| {
-            table.row([destination(route.to), gateway, flags(route), netif.to_owned(), expires.clone()]);
+            let mut cells =
+                vec![destination(route.to), gateway, flags(route), netif.to_owned(), expires.clone()];
+            if is_any {
+                cells.push(protocol(route));
+                cells.push(route.distance.map(|distance| distance.to_string()).unwrap_or_default());
+                cells.push(route.age_s.map(duration).unwrap_or_default());
+            }
+            table.row(cells);
         };
         if route.next_hops.is_empty() {
             row("-".to_owned(), "-");
         }
         for hop in &route.next_hops {
-            row(gateway(hop, numbers), &hop.interface);
+            let weight = if hop.weight > 1 { format!(" x{}", hop.weight) } else { String::new() };
+            row(gateway(hop, numbers) + &weight, &hop.interface);
         }
     }
     table.text()
+}
+
+/// Why a route is there.
+fn protocol(route: &Route) -> String {
+    match (&route.protocol, route.origin) {
+        (Some(protocol), _) => protocol.clone(),
+        (None, RouteOrigin::Connected) => "connected".to_owned(),
+        (None, RouteOrigin::Static) => "static".to_owned(),
+        (None, RouteOrigin::Advertised) => "advertised".to_owned(),
+        (None, RouteOrigin::Dynamic) => "dynamic".to_owned(),
+    }
+}
+
+/// `route sources`.
+pub(crate) fn route_sources(sources: &[RouteSource]) -> String {
+    if sources.is_empty() {
+        return "no sources; `[routes.fpm]` and `[routes.kernel]` in the configuration make some\n"
+            .to_owned();
+    }
+    let mut text = String::new();
+    for source in sources {
+        let RouteSource { name, at, routes, stale, idle, targets, next_hops, .. } = source;
+        let state = match source.state {
+            RouteSourceState::Waiting => "waiting".to_owned(),
+            RouteSourceState::Connected => {
+                format!("connected to {}", source.peer.as_deref().unwrap_or("a peer"))
+            }
+            RouteSourceState::Reading => "reading".to_owned(),
+            RouteSourceState::Following => "following".to_owned(),
+            RouteSourceState::Failed => "failed".to_owned(),
+        };
+        let _ = writeln!(text, "{name}: {at}, {state} for {}", duration(source.since_s));
+        let _ = writeln!(
+            text,
+            "\troutes {routes}, stale {stale}, idle prefixes {idle}, targets {targets}, next hops {next_hops}"
+        );
+        let RouteSource { messages, malformed, ignored, refused, swept, resyncs, overruns, .. } = source;
+        let _ = writeln!(
+            text,
+            "\tmessages {messages}, malformed {malformed}, ignored {ignored}, refused {refused}, swept {swept}, resyncs {resyncs}, overruns {overruns}"
+        );
+    }
+    text
 }
 
 /// `default`, a host without its length, or a prefix.
@@ -85,6 +145,12 @@ pub(crate) fn route_answer(answer: &RouteAnswer) -> String {
         let _ = writeln!(text, "  interface: {}", hop.interface);
     }
     let _ = writeln!(text, "      flags: <{}>", words(route));
+    if let (Some(protocol), Some(distance)) = (&route.protocol, route.distance) {
+        let _ = writeln!(text, "   protocol: {protocol}, distance {distance}");
+    }
+    if let Some(age) = route.age_s {
+        let _ = writeln!(text, "        age: {}", duration(age));
+    }
     let RouteMetrics { msl_ms, initial_window, .. } = route.metrics;
     if let Some(msl) = msl_ms {
         let _ = writeln!(text, "        msl: {msl} ms");

@@ -40,6 +40,7 @@ mod polling;
 mod programs;
 mod reload;
 mod rings;
+mod route_sources;
 mod routes;
 mod translation;
 mod spanning;
@@ -85,6 +86,7 @@ harness::main![
     programs,
     reload,
     rings,
+    route_sources,
     routes,
     translation,
     spanning,

@@ -34,6 +34,7 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .route("/v1/routes/batch", post(edit_routes))
         .route("/v1/routes/flush", post(flush_routes))
         .route("/v1/routes/get", get(route_to))
+        .route("/v1/routes/sources", get(route_sources))
         .route("/v1/neighbours", get(neighbours).delete(flush_neighbours))
         .route("/v1/neighbours/{address}", put(set_neighbour).delete(delete_neighbour))
         .route("/v1/links", get(links))
@@ -187,6 +188,10 @@ fn one_target(edit: &RouteEdit) -> Result<(), Error> {
 async fn flush_routes(State(stack): State<SharedStack>, params: Params) -> Answer {
     let family = values(params)?.family;
     Ok(json(&stack.stack().flush_routes(family)?))
+}
+
+async fn route_sources(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().route_sources()?))
 }
 
 async fn dhcp(State(stack): State<SharedStack>) -> Answer {

@@ -11,6 +11,7 @@ mod neighbour;
 mod ping;
 mod ring;
 mod route;
+mod route_source;
 mod socket;
 mod stats;
 mod sysctl;
@@ -46,6 +47,7 @@ pub use route::{
     NextHop, RefusedEdit, Route, RouteAction, RouteAnswer, RouteEdit, RouteEdits, RouteMetrics, RouteOrigin,
     RoutePage, RouteRequest,
 };
+pub use route_source::{RouteSource, RouteSourceState};
 pub use socket::{
     Bound, Group, RawSocket, RawSockets, TcpConnection, TcpConnections, TcpEnds, TcpInfo, TcpListener,
     TcpListeners, TcpOwner, TcpState, UdpSocket, UdpSockets,

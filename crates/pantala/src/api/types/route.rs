@@ -26,6 +26,15 @@ pub struct Route {
     pub in_force: bool,
     /// Seconds until it goes by itself.
     pub expires_s: Option<u64>,
+    /// The routing protocol that announced it.
+    #[serde(default)]
+    pub protocol: Option<String>,
+    /// Administrative distance of that protocol.
+    #[serde(default)]
+    pub distance: Option<u8>,
+    /// Seconds since the protocol announced it as it is.
+    #[serde(default)]
+    pub age_s: Option<u64>,
 }
 
 /// Metrics of a route; `None` where it gives none.
@@ -61,6 +70,9 @@ pub struct NextHop {
     pub gateway: Option<IpAddr>,
     /// The interface by which packets leave.
     pub interface: String,
+    /// Its shares of the flows.
+    #[serde(default = "one")]
+    pub weight: u32,
 }
 
 /// Why a route is there.
@@ -75,6 +87,10 @@ pub enum RouteOrigin {
     Advertised,
     /// A routing protocol announced it.
     Dynamic,
+}
+
+const fn one() -> u32 {
+    1
 }
 
 const fn yes() -> bool {

@@ -110,6 +110,15 @@ impl Plan {
             self.sentences.extend(sentences);
         }
         for (what, differs) in [
+            ("fpm", old.route_sources.fpm != new.route_sources.fpm),
+            ("kernel", old.route_sources.kernel != new.route_sources.kernel),
+            ("distance", old.route_sources.distances != new.route_sources.distances),
+        ] {
+            if differs {
+                self.sentences.push(format!("[routes.{what}] differs"));
+            }
+        }
+        for (what, differs) in [
             ("cpus", (&old.cpus, old.pinned) != (&new.cpus, new.pinned)),
             ("buffers", old.buffers != new.buffers),
             ("polling", old.polling != new.polling),

@@ -48,7 +48,10 @@ impl Control {
         let routing = self.routing.next(&attached, &ifs, statics);
         let routing =
             routing.map_err(|why| StackError::System { doing: "reserve memory for routes", why })?;
-        let (routing, refused) = routing.unzip();
+        let (mut routing, refused) = routing.unzip();
+        if let Some(routing) = &mut routing {
+            self.route_sources.load(routing, &attached, &self.config.route_sources);
+        }
         let rib = &routing.as_ref().unwrap_or(&self.routing).rib;
         let tables = Arc::new(tables_of(self.tables.generation + 1, ifs, config.forwarding, rib));
         let rules =

@@ -31,8 +31,8 @@ use crate::api::stack::{Echo, EchoAnswer, Snapshot, Stack, Web};
 use crate::api::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, Family, Interface, InterfaceChange,
     LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, ReloadRequest, Reloaded, Ring,
-    RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RunningConfiguration, Sysctl, SysctlChange,
-    SysctlChanged,
+    RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource, RunningConfiguration, Sysctl,
+    SysctlChange, SysctlChanged,
 };
 
 impl Stack for Control {
@@ -113,6 +113,10 @@ impl Stack for Control {
 
     fn dhcp(&mut self) -> Result<Dhcp, Error> {
         Ok(Dhcp { servers: self.list_dhcp(), clients: self.list_dhcp_clients() })
+    }
+
+    fn route_sources(&mut self) -> Result<Vec<RouteSource>, Error> {
+        Ok(self.list_route_sources())
     }
 
     fn netisrs(&mut self) -> Result<Vec<Netisr>, Error> {

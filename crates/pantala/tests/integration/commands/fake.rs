@@ -473,6 +473,7 @@ fn routes() -> Vec<Route> {
     let hop = |gateway: Option<&str>, interface: &str| NextHop {
         gateway: gateway.map(ip),
         interface: interface.into(),
+        weight: 1,
     };
     let route = |to: &str, action, origin, next_hops| Route {
         to: to.parse().unwrap(),
@@ -482,6 +483,9 @@ fn routes() -> Vec<Route> {
         origin,
         in_force: true,
         expires_s: None,
+        protocol: None,
+        distance: None,
+        age_s: None,
     };
     let (connected, fixed) = (RouteOrigin::Connected, RouteOrigin::Static);
     let two = vec![hop(Some("192.0.2.254"), "lan"), hop(Some("192.0.2.253"), "lan")];

@@ -9,6 +9,7 @@ use net::tables::{IfAddr, Ifnet};
 use net::time::Instant;
 
 use super::super::super::control::Control;
+use super::super::super::route_sources;
 use super::super::super::routing::{self, StaticRoute};
 use super::super::super::tables::is_link_local;
 use super::super::links::left;
@@ -17,6 +18,7 @@ use crate::api::{
     Error, Family, NextHop, Route, RouteAction, RouteAnswer, RouteMetrics, RouteOrigin, RoutePage,
 };
 use crate::config::{self, RouteTarget};
+use crate::routes::protocol;
 
 impl Control {
     /// IPv4 first, in the order of their prefixes.
@@ -85,6 +87,7 @@ impl Control {
             Origin::Dynamic(_) => RouteOrigin::Dynamic,
             Origin::Learned => RouteOrigin::Advertised,
         };
+        let (protocol, distance, age_s) = self.announced(listed.to, listed.in_force().0);
         Some(Route {
             to: IpNet::new(listed.to.addr(), listed.to.prefix_len()).ok()?,
             action: match first.to {
@@ -93,7 +96,7 @@ impl Control {
                 To::Blackhole => RouteAction::Blackhole,
                 _ => RouteAction::Forward,
             },
-            next_hops: hops.iter().filter_map(|hop| self.next_hop(hop.to)).collect(),
+            next_hops: self.next_hops(&hops),
             metrics: shown_metrics(first.metrics),
             origin,
             in_force: true,
@@ -101,13 +104,38 @@ impl Control {
                 RouteOrigin::Advertised => expires(listed.to, first.to, links, self.cpus.clock.now()),
                 _ => None,
             },
+            protocol,
+            distance,
+            age_s,
         })
+    }
+
+    /// Protocol, distance and age of a route, if a protocol has announced it.
+    fn announced(&self, to: Prefix, origin: Origin) -> (Option<String>, Option<u8>, Option<u64>) {
+        let Origin::Dynamic(protocol) = origin else { return (None, None, None) };
+        let since = self.route_sources.since(to, protocol);
+        let age = since.map(|since| u64::from(route_sources::now().saturating_sub(since)));
+        (Some(protocol::name(protocol.number)), Some(protocol.distance), age)
+    }
+
+    /// The next hops of a route; one that is named several times has as many shares.
+    fn next_hops(&self, hops: &[Hop]) -> Vec<NextHop> {
+        let mut found: Vec<NextHop> = Vec::new();
+        for hop in hops.iter().filter_map(|hop| self.next_hop(hop.to)) {
+            match found.last_mut() {
+                Some(last) if (last.gateway, &last.interface) == (hop.gateway, &hop.interface) => {
+                    last.weight += 1
+                }
+                _ => found.push(hop),
+            }
+        }
+        found
     }
 
     fn next_hop(&self, to: To) -> Option<NextHop> {
         let interface = self.interface_by_index(to.ifindex()?)?.config.name.clone();
         let gateway = if let To::Gateway { via, .. } = to { Some(via) } else { None };
-        Some(NextHop { gateway, interface })
+        Some(NextHop { gateway, interface, weight: 1 })
     }
 
     /// Whether a static route has no interface that is up.
@@ -140,12 +168,13 @@ fn expires(to: Prefix, route: To, links: &[Status], now: Instant) -> Option<u64>
 
 /// A static route whose interfaces are all down.
 fn idle_route(to: IpNet, route: &StaticRoute) -> Route {
-    let on_link = |name: &String| vec![NextHop { gateway: None, interface: name.clone() }];
+    let on_link = |name: &String| vec![NextHop { gateway: None, interface: name.clone(), weight: 1 }];
     let (action, next_hops) = match &route.target {
         RouteTarget::Via(hops) => {
             let hop = |hop: &config::NextHop| NextHop {
                 gateway: Some(hop.gateway),
                 interface: hop.interface.clone(),
+                weight: 1,
             };
             (RouteAction::Forward, hops.iter().map(hop).collect())
         }
@@ -154,7 +183,18 @@ fn idle_route(to: IpNet, route: &StaticRoute) -> Route {
         RouteTarget::Blackhole => (RouteAction::Blackhole, Vec::new()),
     };
     let (metrics, origin) = (shown_metrics(route.metrics), RouteOrigin::Static);
-    Route { to, action, next_hops, metrics, origin, in_force: false, expires_s: None }
+    Route {
+        to,
+        action,
+        next_hops,
+        metrics,
+        origin,
+        in_force: false,
+        expires_s: None,
+        protocol: None,
+        distance: None,
+        age_s: None,
+    }
 }
 
 fn shown_metrics(metrics: Metrics) -> RouteMetrics {
@@ -181,10 +221,13 @@ fn connected(to: IpNet, action: RouteAction, ifnet: &Ifnet) -> Route {
     Route {
         to,
         action,
-        next_hops: vec![NextHop { gateway: None, interface: ifnet.name.clone() }],
+        next_hops: vec![NextHop { gateway: None, interface: ifnet.name.clone(), weight: 1 }],
         metrics: RouteMetrics::default(),
         origin: RouteOrigin::Connected,
         in_force: true,
         expires_s: None,
+        protocol: None,
+        distance: None,
+        age_s: None,
     }
 }
