@@ -279,6 +279,7 @@ fn ifnet(family: Family, index: IfIndex, net: u8) -> Ifnet {
         port: None,
         groups: Vec::new(),
         learned: Arc::default(),
+        published: Arc::default(),
     }
 }
 

@@ -184,12 +184,14 @@ named! {
     ArpRepliesIn = Arp, "arp_replies_in", "ARP replies received";
     ArpRequestsSent = Arp, "arp_requests_sent", "ARP requests sent";
     ArpRepliesSent = Arp, "arp_replies_sent", "ARP replies sent";
+    ArpProxied = Arp, "arp_proxied", "ARP replies sent for addresses of other hosts";
     ArpConflicts = Arp, "arp_conflicts", "ARP packets that claimed one of our addresses";
     ArpConsumed = Arp, "arp_consumed", "ARP packets consumed";
     NdSolicitsIn = Nd, "nd_solicits_in", "neighbor solicitations received";
     NdAdvertsIn = Nd, "nd_adverts_in", "neighbor advertisements received";
     NdSolicitsSent = Nd, "nd_solicits_sent", "neighbor solicitations sent";
     NdAdvertsSent = Nd, "nd_adverts_sent", "neighbor advertisements sent";
+    NdProxied = Nd, "nd_proxied", "neighbor advertisements sent for addresses of other hosts";
     NdConflicts = Nd, "nd_conflicts", "neighbor discovery messages that claimed one of our addresses";
     NdRouterIn = Nd, "nd_router_in", "router solicitations and advertisements received";
     NdRouterIgnored = Nd, "nd_router_ignored", "router advertisements ignored: no autoconf, or no address on the link";

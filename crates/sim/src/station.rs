@@ -228,6 +228,14 @@ impl Station {
         self
     }
 
+    /// Takes its prefixes for so many bits shorter than they are, and knows no router: it looks for all these hosts on its link.
+    pub fn stretch_prefixes(&mut self, bits: u8) {
+        self.gateways.clear();
+        for own in &mut self.addrs {
+            own.prefix_len = own.prefix_len.saturating_sub(bits);
+        }
+    }
+
     /// Its address that fits `peer`: of its family, and link-local if that is.
     #[must_use]
     pub fn addr_for(&self, peer: IpAddr) -> Option<IpAddr> {

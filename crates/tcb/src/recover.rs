@@ -251,6 +251,7 @@ impl Tcb {
         debug_assert!(first.is_after(was), "something was acknowledged");
         if !first.is_before(until) {
             self.recovery = Recovery::default();
+            self.sent.recovered();
             return self.congestion.settled();
         }
         //= https://www.rfc-editor.org/rfc/rfc6582#section-3.2
@@ -278,9 +279,13 @@ impl Tcb {
         let Some(from) = self.recovery.again_from.take() else { return };
         let echo = segment.header.options.timestamps.map(|(_, echo)| echo);
         if self.agreed.timestamps && echo.is_some_and(|echo| Seq(echo).is_before(Seq(from))) {
+            if self.recovery.by_timer {
+                self.rtt.was_too_short();
+            }
             self.sent.find_all();
             self.congestion.undo();
             self.recovery = Recovery::default();
+            self.sent.recovered();
             self.timers.reordering = None;
         }
     }

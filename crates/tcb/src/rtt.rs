@@ -134,6 +134,16 @@ impl Rtt {
         self.backoffs = 0;
     }
 
+    /// The last timeout was spurious: what was sent before it has arrived late, and the last measurement is of that. Estimates are
+    /// seeded with it, so that the next wait is long enough. A variation that is larger stays.
+    //= https://www.rfc-editor.org/rfc/rfc4015#section-3
+    pub fn was_too_short(&mut self) {
+        let Some(measured) = &mut self.measured else { return };
+        measured.smoothed = measured.smoothed.max(measured.latest);
+        measured.variation = measured.variation.max(measured.latest / 2);
+        self.rto = measured.smoothed + (measured.variation * 4).max(GRANULARITY);
+    }
+
     /// The connection stands, but its SYN had to be sent again, and nothing was measured (RFC 6298 §5.7).
     #[inline]
     pub fn syn_was_lost(&mut self) {

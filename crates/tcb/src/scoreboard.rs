@@ -201,7 +201,13 @@ impl Sent {
             self.has(left, right, now, &mut heard);
         }
         self.doubt();
+        self.rack.acknowledged(ack, heard.duplicate.is_some(), self.behind);
         heard
+    }
+
+    /// What was lost has been repaired, or was not lost.
+    pub fn recovered(&mut self) {
+        self.rack.recovered();
     }
 
     /// Removes everything before `ack`.

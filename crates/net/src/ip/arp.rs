@@ -1,14 +1,17 @@
 //! ARP: what its packets mean for [`crate::ip::neigh`] and [`crate::ip::addr`].
 
+use core::net::IpAddr;
+
 use pkt::{Flags, Pkt};
 use wire::arp::{Operation, PACKET_LEN, Packet};
 use wire::ether::{EtherType, Header, Mac};
 
 use crate::base::count::Count;
 use crate::base::drop::{DropReason, Fate};
+use crate::fib::To;
 use crate::ip::addr;
 use crate::ip::neigh::{self, NeighMessage};
-use crate::link::tables::{IfIndex, Ifnet};
+use crate::link::tables::{IfIndex, Ifnet, Tables};
 use crate::out::ifq;
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr;
@@ -21,7 +24,7 @@ use crate::turn::next::{Next, Resume};
 ///        [`DropReason::InterfaceGone`].
 ///
 /// # Spec
-/// RFC 826; RFC 5227.
+/// RFC 826; RFC 1027; RFC 5227.
 pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     let Ok(arp) = Packet::parse(pkt.head()) else { return cpu.drop_pkt(pkt, DropReason::ArpMalformed) };
     let subject = if arp.sender_ip.is_unspecified() { arp.target_ip } else { arp.sender_ip };
@@ -76,9 +79,14 @@ fn heard(cpu: &mut Cpu, pkt: &Pkt, arp: &Packet) -> Fate {
         return Ok(Count::ArpConsumed);
     }
     let is_for_us = is_ours(cpu, ifnet, arp);
-    learn(cpu, ifnet, pkt, arp, is_for_us);
+    let proxy = if is_for_us { None } else { published(&tables, ifnet, arp) };
+    learn(cpu, ifnet, pkt, arp, is_for_us || proxy.is_some());
     match arp.operation {
         Operation::Request if is_for_us => output(cpu, ifnet.index, arp.sender_mac, &arp.reply(ifnet.mac)),
+        Operation::Request if let Some(mac) = proxy => {
+            cpu.count(Count::ArpProxied);
+            output(cpu, ifnet.index, arp.sender_mac, &arp.reply(mac));
+        }
         Operation::Request if !arp.is_announcement() => return Err(DropReason::ArpNotForUs),
         _ => {}
     }
@@ -103,6 +111,26 @@ fn is_ours(cpu: &mut Cpu, ifnet: &Ifnet, arp: &Packet) -> bool {
         addr::probed(cpu, key, Some(arp.sender_mac));
     }
     cpu.addrs.usable(key.ifindex, key.addr)
+}
+
+/// Returns the link address to answer with for a host elsewhere: one that is published on this link, or one that is routed by
+/// another interface of a proxy. A probe is answered for a published address only: that one is known to be in use.
+//= https://www.rfc-editor.org/rfc/rfc1027#section-2.1
+fn published(tables: &Tables, ifnet: &Ifnet, arp: &Packet) -> Option<Mac> {
+    let target = IpAddr::V4(arp.target_ip);
+    if arp.operation != Operation::Request || arp.is_announcement() || tables.is_ours(target) {
+        return None;
+    }
+    if let Some(own) = ifnet.published.get(target) {
+        return Some(own.mac.unwrap_or(ifnet.mac));
+    }
+    let is_elsewhere = |ifindex: IfIndex| ifindex != ifnet.index;
+    let is_routed = || match tables.hop(target, || 0).to {
+        To::OnLink { ifindex } | To::Gateway { ifindex, .. } => is_elsewhere(ifindex),
+        _ => false,
+    };
+    let is_proxied = ifnet.published.is_proxy() && tables.forwarding && !arp.is_probe() && is_routed();
+    is_proxied.then_some(ifnet.mac)
 }
 
 /// Learns the sender only if it asks for one of our addresses, and is on this link.

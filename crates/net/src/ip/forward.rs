@@ -117,6 +117,9 @@ fn route<F: Family>(cpu: &mut Cpu, pkt: &mut Pkt, member: HopId) -> Next {
         To::Local { .. } => F::LOCAL,
         To::Broadcast { ifindex } if ifindex == pkt.rcvif => F::LOCAL,
         // RFC 2644 §2: a router does not forward directed broadcasts by default.
+        To::Broadcast { ifindex } if cpu.sysctls.directed_broadcast => {
+            transit::<F>(cpu, pkt, ifindex, None, hop.metrics)
+        }
         To::Broadcast { .. } => Next::Drop(DropReason::ForwardBroadcast),
         _ if !cpu.tables.forwarding => Next::Drop(DropReason::ForwardingOff),
         To::NoRoute | To::Group(_) => Next::Answer(Problem::NoRoute),

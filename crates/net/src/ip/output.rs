@@ -395,12 +395,12 @@ fn rank(ifnet: &Ifnet, own: &IfAddr, dst: IpAddr, next_hop: IpAddr) -> impl Ord 
     let (have, need) = (scope(own.addr), scope(dst));
     let reaches = have >= need;
     let tight = if reaches { (0, Reverse(have)) } else { (have, Reverse(0)) };
-    let label = is_unique_local(own.addr) == is_unique_local(dst);
+    let same_label = label(own.addr) == label(dst);
     let answers = own.covers(next_hop);
     let learned = ifnet.learned.of(own.addr);
     let is_preferred = learned.is_none_or(|own| !own.is_deprecated);
     let is_temporary = learned.is_some_and(|own| own.is_temporary);
-    let fit = (label, answers, is_temporary, common_prefix(own.addr, dst));
+    let fit = (same_label, answers, is_temporary, common_prefix(own.addr, dst));
     (own.addr == dst, reaches, tight, is_preferred, fit)
 }
 
@@ -416,8 +416,23 @@ fn scope(addr: IpAddr) -> u8 {
     }
 }
 
-fn is_unique_local(addr: IpAddr) -> bool {
-    matches!(addr, IpAddr::V6(addr) if addr.is_unique_local())
+/// Returns the label of an address: sources and destinations of one label suit each other. It is that of the default policy
+/// table, whose longest prefix counts.
+//= https://www.rfc-editor.org/rfc/rfc6724#section-2.1
+fn label(addr: IpAddr) -> u8 {
+    const MAPPED: u8 = 4;
+    let IpAddr::V6(addr) = addr else { return MAPPED };
+    match addr.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 1] => 0,
+        [0, 0, 0, 0, 0, 0xffff, _, _] => MAPPED,
+        [0, 0, 0, 0, 0, 0, _, _] => 3,
+        [0x2001, 0, ..] => 5,
+        [0x2002, ..] => 2,
+        [0x3ffe, ..] => 12,
+        [first, ..] if first & 0xffc0 == 0xfec0 => 11,
+        [first, ..] if first & 0xfe00 == 0xfc00 => 13,
+        _ => 1,
+    }
 }
 
 fn common_prefix(a: IpAddr, b: IpAddr) -> u32 {

@@ -16,6 +16,7 @@ mod learned;
 mod queue;
 mod own_addrs;
 mod precedence;
+mod published;
 mod rtadv;
 
 pub use crate::base::ids::IfIndex;
@@ -23,6 +24,7 @@ pub use autoconf::{AutoconfSettings, Identifiers, PREFIX_LEN};
 pub use learned::{DefaultRouter, HOP_LIMIT, Learned, LearnedAddr, REACHABLE, RETRANS};
 pub use own_addrs::Own;
 pub use precedence::settle;
+pub use published::{PUBLISHED_MAX, Publication, Published};
 pub use queue::{Discipline, QueueSpec};
 pub use rtadv::{RTADV_PREFIXES_MAX, RTADV_ROUTES_MAX, RTADV_SEARCH_MAX, RTADV_SERVERS_MAX, RtadvSettings};
 
@@ -102,6 +104,8 @@ pub struct Ifnet {
     pub rtadv: Option<Arc<RtadvSettings>>,
     /// Results of router advertisements, as far as they are in force: see [`settle()`].
     pub learned: Arc<Learned>,
+    /// Addresses of others that are answered for on this link.
+    pub published: Arc<Published>,
 }
 
 /// An address of an interface, with the prefix that is on its link.

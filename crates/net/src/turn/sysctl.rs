@@ -32,6 +32,8 @@ pub struct Sysctls {
     pub doorbell_at: DoorbellAt,
     /// Frames of bridges that rules are asked about.
     pub bridge_ipfw: BridgeIpfw,
+    /// A router forwards broadcasts that are directed to a link of its own (RFC 2644).
+    pub directed_broadcast: bool,
 }
 
 /// Frames of bridges that rules are asked about.

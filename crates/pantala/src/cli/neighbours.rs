@@ -12,29 +12,32 @@ use crate::show;
 pub(crate) const ARP_USAGE: &str = "\
 pantala arp [-n] -a [-i IF]
        pantala arp [-n] HOST
-       pantala arp -s HOST MAC
+       pantala arp -s HOST MAC [pub]
        pantala arp -d HOST | -d -a";
 
 pub(crate) const ARP_HELP: &str = "  -a       every IPv4 neighbour
   -i IF    only those on this interface
-  -s       add a permanent entry
+  -s       add a permanent entry; with `pub`, answer for HOST, which is
+           elsewhere (proxy ARP); MAC may be `auto` then: the interface's own
   -d       delete an entry; -d -a: all learnt entries
   -n       numbers instead of names (always so)
 
 Examples:
   pantala arp -an
-  pantala arp -s 192.0.2.7 02:00:00:00:00:07";
+  pantala arp -s 192.0.2.7 02:00:00:00:00:07
+  pantala arp -i lan -s 198.51.100.9 auto pub";
 
 pub(crate) const NDP_USAGE: &str = "\
 pantala ndp [-n] -a [-i IF]
        pantala ndp [-n] HOST
-       pantala ndp -s HOST MAC
+       pantala ndp -s HOST MAC [proxy]
        pantala ndp -d HOST | -c
        pantala ndp -r | -p";
 
 pub(crate) const NDP_HELP: &str = "  -a       every IPv6 neighbour
   -i IF    only those on this interface
-  -s       add a permanent entry
+  -s       add a permanent entry; with `proxy`, answer for HOST, which is
+           elsewhere (proxy ND); MAC may be `auto` then: the interface's own
   -d       delete an entry
   -c       delete all learnt entries
   -r       default routers from router advertisements
@@ -44,6 +47,9 @@ pub(crate) const NDP_HELP: &str = "  -a       every IPv6 neighbour
 Examples:
   pantala ndp -an
   pantala ndp -d 2001:db8::7";
+
+/// Words of `arp` and `ndp` that publish an address.
+const PUBLISH: [&str; 2] = ["pub", "proxy"];
 
 /// A command on the neighbours of a family.
 #[derive(Debug, PartialEq, Eq)]
@@ -119,12 +125,22 @@ fn links(client: &Client) -> Result<Vec<LearnedLink>, Failure> {
 }
 
 fn set(command: &str, family: Family, flags: &Flags, interface: Option<String>) -> Result<Act, Failure> {
-    let [host, mac] = flags.operands.as_slice() else {
+    let [host, mac, words @ ..] = flags.operands.as_slice() else {
         return Err(Failure::usage(format!("{command}: -s takes a host and its Ethernet address")));
     };
-    let mac = mac.parse().map(Mac).map_err(|why| Failure::usage(format!("{command}: `{mac}`: {why}")))?;
+    if let Some(word) = words.iter().find(|word| !PUBLISH.contains(&word.as_str())) {
+        return Err(Failure::usage(format!("{command}: what is `{word}`? `pub` publishes an address")));
+    }
+    let publish = !words.is_empty();
+    let mac = match mac.as_str() {
+        "auto" if publish => None,
+        text => {
+            let mac = text.parse().map_err(|why| Failure::usage(format!("{command}: `{text}`: {why}")))?;
+            Some(Mac(mac))
+        }
+    };
     let host = resolve::host(host, Some(family))?;
-    Ok(Act::Set { host, request: NeighbourRequest { mac, interface } })
+    Ok(Act::Set { host, request: NeighbourRequest { mac, interface, publish } })
 }
 
 fn list(
@@ -170,7 +186,10 @@ mod tests {
             [("arp", Family::Inet, "192.0.2.7"), ("ndp", Family::Inet6, "2001:db8::7")]
         {
             let address: IpAddr = host.parse().unwrap();
-            let request = NeighbourRequest { mac: Mac([2, 0, 0, 0, 0, 7].into()), interface: None };
+            let mac = Some(Mac([2, 0, 0, 0, 0, 7].into()));
+            let request = NeighbourRequest { mac, interface: None, publish: false };
+            let publish = NeighbourRequest { publish: true, ..request.clone() };
+            let own = NeighbourRequest { mac: None, interface: Some("lan".into()), publish: true };
             for (line, act) in [
                 ("-an".to_owned(), Act::Show { interface: None, host: None }),
                 ("-a -i lan".to_owned(), Act::Show { interface: Some("lan".into()), host: None }),
@@ -178,6 +197,9 @@ mod tests {
                 (format!("-d {host}"), Act::Delete(address)),
                 ("-ad".to_owned(), Act::Flush),
                 (format!("-s {host} 2:0:0:0:0:7"), Act::Set { host: address, request }),
+                (format!("-s {host} 2:0:0:0:0:7 pub"), Act::Set { host: address, request: publish.clone() }),
+                (format!("-s {host} 2:0:0:0:0:7 pub proxy"), Act::Set { host: address, request: publish }),
+                (format!("-i lan -s {host} auto proxy"), Act::Set { host: address, request: own }),
             ] {
                 assert_eq!(read(&format!("{command} {line}")).unwrap(), Neighbours { family, act }, "{line}");
             }
@@ -193,6 +215,8 @@ mod tests {
             ("ndp -d 192.0.2.1", "not an address of the family inet6"),
             ("arp -s 192.0.2.1", "-s takes a host and its Ethernet address"),
             ("arp -s 192.0.2.1 02:00", "six pairs of hexadecimal digits"),
+            ("arp -s 192.0.2.1 auto", "six pairs of hexadecimal digits"),
+            ("arp -s 192.0.2.1 2:0:0:0:0:7 temp", "what is `temp`?"),
             ("arp -x", "no flag -x"),
         ] {
             let Err(Failure::Usage(text)) = read(line) else { panic!("{line}") };

@@ -16,11 +16,12 @@ use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::{Admin, Programs, RouteSources, Seccomp};
 use super::{
-    Autoconf, Device, DhcpClient, DhcpServer, KernelPorts, MOST_RINGS, Policy, Polling, Ra, RxCsum, Serve,
-    Service,
+    Autoconf, Device, DhcpClient, DhcpServer, KernelPorts, MOST_RINGS, Policy, Polling, Publish, Ra, RxCsum,
+    Serve, Service,
 };
 use super::{
-    admin, autoconf, dhcp, dhcp_client, fdb, limits, programs, ra, route_sources, serve, service, sysctl,
+    admin, autoconf, dhcp, dhcp_client, fdb, limits, programs, publish, ra, route_sources, serve, service,
+    sysctl,
 };
 use crate::firewall::section;
 use diagnostic::did_you_mean;
@@ -83,6 +84,8 @@ const INTERFACE: &[&str] = &[
     "description",
     "dhcp_server",
     "dhcp",
+    "publish",
+    "proxy_arp",
 ];
 
 /// Netisrs that may share the CPUs of a machine.
@@ -144,6 +147,7 @@ pub(crate) struct DraftInterface {
     pub(crate) description: Option<At<String>>,
     pub(crate) dhcp_server: Option<At<DhcpServer>>,
     pub(crate) dhcp: Option<DhcpClient>,
+    pub(crate) publish: Publish,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
 }
@@ -268,6 +272,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         description: fields.parsed("description", description, report),
         dhcp_server: dhcp::read(fields, report),
         dhcp: dhcp_client::read(fields, report).or_else(|| is_leased.then(DhcpClient::default)),
+        publish: publish::read(fields, report),
         doubtful: false,
     };
     DraftInterface { doubtful: report.count() > problems, ..draft }

@@ -25,6 +25,7 @@ mod programs;
 pub(crate) mod dhcp;
 mod dhcp_client;
 mod kernel_ports;
+mod publish;
 mod ra;
 mod route_sources;
 mod serve;
@@ -44,6 +45,7 @@ pub use fdb::{BridgeKeys, Fdb, Place, StaticAddress};
 pub use kernel_ports::KernelPorts;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use programs::{DEFAULT_PROGRAM_SOCKET, Programs};
+pub use publish::Publish;
 pub use ra::Ra;
 pub use route_sources::{Common, Fpm, KernelTable, RouteSources};
 pub use serve::Serve;
@@ -222,6 +224,8 @@ pub struct Interface {
     pub leased: Option<IpNet>,
     /// DHCP server for its link, if it is one.
     pub dhcp_server: Option<DhcpServer>,
+    /// Addresses of other hosts that it answers for.
+    pub publish: Publish,
 }
 
 /// One `[[route]]`.

@@ -102,6 +102,7 @@ fn every_key_arrives_in_the_configuration() {
         dhcp_server: None,
         dhcp: None,
         leased: None,
+        publish: Publish::default(),
     };
     assert_eq!(config.interfaces[0], lan);
 }

@@ -29,7 +29,7 @@ use super::tables::{self, Attached};
 use super::web::WebServer;
 use crate::StackError;
 use crate::api::{Error, ErrorKind};
-use crate::config::{Config, Interface};
+use crate::config::{Config, Interface, Publish};
 use crate::firewall::publish::FirewallControl;
 use crate::plural::counted;
 
@@ -101,6 +101,7 @@ impl Control {
             placement,
             up: true,
             monitor: interface.monitor,
+            by_hand: Publish::default(),
             learned: Arc::default(),
             secret: self.secret,
             baseline,

@@ -14,7 +14,7 @@ use super::hotplug::Away;
 use super::ring_placement::RingPlacement;
 use super::routing::{Statics, is_led_elsewhere};
 use crate::api::{CopyMode, DeviceMode, InterfaceCounters};
-use crate::config::{self, Autoconf, Device, Interface};
+use crate::config::{self, Autoconf, Device, Interface, Publish};
 
 /// Below this IPv6 does not work (RFC 8200 §5).
 pub(crate) const MTU_MIN_V6: u32 = 1280;
@@ -35,6 +35,8 @@ pub(crate) struct Attached {
     pub(crate) away: Option<Away>,
     /// Only monitors: its rings have sinks.
     pub(crate) monitor: bool,
+    /// Addresses of others that it answers for by hand: they outlast changes of the configuration.
+    pub(crate) by_hand: Publish,
     /// Results of router advertisements on its link.
     pub(crate) learned: Arc<Learned>,
     /// Secret of its stable identifiers.
@@ -172,6 +174,7 @@ impl Attached {
             autoconf: self.autoconf(),
             rtadv: self.config.ra.as_ref().map(|ra| Arc::new(ra.with_addresses(&self.config.addresses))),
             learned: Arc::clone(&self.learned),
+            published: Arc::new(self.by_hand.with(&self.config.publish)),
         }
     }
 }

@@ -114,6 +114,7 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         dhcp_server: None,
         dhcp: None,
         leased: None,
+        publish: crate::config::Publish::default(),
     }
 }
 

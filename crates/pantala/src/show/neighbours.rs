@@ -16,7 +16,8 @@ fn arp_line(neighbour: &Neighbour) -> String {
         (false, Some(seconds)) => format!(" expires in {seconds} seconds"),
         (false, None) => String::new(),
     };
-    format!("? ({}) at {mac} on {}{life} [ethernet]\n", neighbour.address, neighbour.interface)
+    let published = if neighbour.published { " published" } else { "" };
+    format!("? ({}) at {mac} on {}{life}{published} [ethernet]\n", neighbour.address, neighbour.interface)
 }
 
 /// The table of IPv6 neighbours.
@@ -29,10 +30,16 @@ pub(crate) fn ndp(neighbours: &[Neighbour]) -> String {
             neighbour.interface.clone(),
             life(neighbour),
             letter(neighbour.state).to_owned(),
-            if neighbour.router { "R".to_owned() } else { String::new() },
+            flags(neighbour),
         ]);
     }
     table.text()
+}
+
+/// `R` of a router, `p` of an address that is answered for.
+fn flags(neighbour: &Neighbour) -> String {
+    let letters = [(neighbour.router, 'R'), (neighbour.published, 'p')];
+    letters.into_iter().filter(|(is_so, _)| *is_so).map(|(_, letter)| letter).collect()
 }
 
 fn life(neighbour: &Neighbour) -> String {

@@ -46,7 +46,7 @@ use net::msg::Remote;
 use self::endpoint::Endpoint;
 pub use self::error::of as io_error;
 pub use self::options::{KeepAlive, Options};
-pub use self::udp::{Received, Undelivered};
+pub use self::udp::{PktInfo, Received, Undelivered};
 
 /// A program's channels to all netisrs of a stack. Whatever uses them keeps them open: sockets may outlive this, and the
 /// stack; then they say that the network is down.

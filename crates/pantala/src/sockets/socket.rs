@@ -8,7 +8,7 @@ use core::task::{Poll, Waker};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use net::channel::datagram::{self, DATAGRAM_MAX, Head, SendParams, room};
+use net::channel::datagram::{self, DATAGRAM_MAX, HEAD_LOCAL, Head, SendParams};
 use net::channel::{Bind, Command, Join, Link, Question, Setting, Target};
 use net::sock::Error;
 use net::udp::Failure;
@@ -160,15 +160,26 @@ impl Socket {
     }
 
     /// Sends a datagram, to the connected peer without an address. All of it, or nothing.
-    #[expect(clippy::significant_drop_tightening, reason = "the lane is held as long as it is used")]
     pub(super) fn poll_send(
         &self,
         waker: &Waker,
         bytes: &[u8],
         to: Option<SocketAddr>,
     ) -> Poll<io::Result<usize>> {
+        self.poll_send_from(waker, bytes, to, None)
+    }
+
+    /// [`Self::poll_send`] from an end of ours that is named.
+    #[expect(clippy::significant_drop_tightening, reason = "the lane is held as long as it is used")]
+    pub(super) fn poll_send_from(
+        &self,
+        waker: &Waker,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+        local: Option<Link>,
+    ) -> Poll<io::Result<usize>> {
         let mut goes = lock(&self.goes);
-        let head = self.check(&goes, bytes, to)?;
+        let head = self.check(&goes, bytes, to, local)?;
         let cpu = goes.cpu;
         let Some(lane) = goes.lanes.get_mut(cpu) else { return Poll::Ready(Err(error::gone())) };
         loop {
@@ -182,7 +193,7 @@ impl Socket {
                 return Poll::Ready(Ok(bytes.len()));
             }
             self.state.add_writer(waker);
-            let waits = lane.waits_for(room(bytes.len())).map_err(|_| error::gone())?;
+            let waits = lane.waits_for(head.room()).map_err(|_| error::gone())?;
             if waits && !self.state.is_gone() {
                 return Poll::Pending;
             }
@@ -190,22 +201,31 @@ impl Socket {
     }
 
     /// Whether a datagram can be sent, as far as that is known here; and what stands in front of it.
-    fn check(&self, goes: &Goes, bytes: &[u8], to: Option<SocketAddr>) -> io::Result<Head> {
-        let len = u16::try_from(bytes.len()).ok().filter(|len| usize::from(*len) <= DATAGRAM_MAX);
+    fn check(
+        &self,
+        goes: &Goes,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+        local: Option<Link>,
+    ) -> io::Result<Head> {
+        // What names our end has that much less room in a lane.
+        let longest = if local.is_some() { DATAGRAM_MAX - HEAD_LOCAL } else { DATAGRAM_MAX };
+        let len = u16::try_from(bytes.len()).ok().filter(|len| usize::from(*len) <= longest);
         let len = len.ok_or_else(|| error::of(Error::TooLong))?;
         self.check_failed(goes)?;
-        let (Some(remote), Some(local)) = (to.or(goes.remote), goes.local) else {
+        let (Some(remote), Some(bound)) = (to.or(goes.remote), goes.local) else {
             return Err(error::no_destination());
         };
-        let is_mapped = local.ip() == IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED);
-        if remote.port() == 0 || local.is_ipv4() != remote.is_ipv4() && !is_mapped {
+        let is_mapped = bound.ip() == IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED);
+        if remote.port() == 0 || bound.is_ipv4() != remote.is_ipv4() && !is_mapped {
             return Err(error::of(Error::BadAddress));
         }
         let is_everybody = matches!(remote.ip(), IpAddr::V4(ip) if ip.is_broadcast());
         if is_everybody && !goes.how.may_broadcast {
             return Err(error::of(Error::NotPermitted));
         }
-        Ok(Head { peer: to, zone: zone(remote), len, how: goes.how })
+        let peer = if local.is_some() { Some(remote) } else { to };
+        Ok(Head { peer, zone: zone(remote), local, len, how: goes.how })
     }
 
     /// Returns the error of an earlier datagram, if connected.
@@ -364,7 +384,9 @@ fn copy(head: &Head, pieces: [&[u8]; 2], into: &mut [u8]) -> Received {
     }
     let nobody = SocketAddr::from(([0; 4], 0));
     let from = scoped(head.peer.unwrap_or(nobody), head.zone);
-    Received { len: count, from, ttl: head.how.tx_params.hops, tos: head.how.tx_params.class }
+    let (ttl, tos) = (head.how.tx_params.hops, head.how.tx_params.class);
+    let (local, interface) = (head.local.map(|own| own.addr), head.local.map_or(0, |own| own.ifindex.into()));
+    Received { len: count, from, ttl, tos, local, interface }
 }
 
 /// An address with the interface that it needs, if it needs one.

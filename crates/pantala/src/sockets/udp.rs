@@ -18,6 +18,28 @@ pub struct Received {
     pub ttl: u8,
     /// Its type of service, or traffic class (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
     pub tos: u8,
+    /// To which address of ours, or to which group, it was sent (`IP_PKTINFO`, `IPV6_RECVPKTINFO`); `None` of one that is longer
+    /// than 65,488 bytes.
+    pub local: Option<IpAddr>,
+    /// Number of the interface that it came by; 0 where the address is not known either.
+    pub interface: u32,
+}
+
+/// Our end of a datagram that is sent (`IP_PKTINFO`, `IPV6_PKTINFO`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PktInfo {
+    /// The address of ours that it is sent from: the socket's, or what the route says, if this does not.
+    pub source: Option<IpAddr>,
+    /// Number of the interface that it leaves by, if it goes to a group, to all on a link, or to a link-local address; 0: what the
+    /// socket or the route says.
+    pub interface: u32,
+}
+
+impl From<PktInfo> for Link {
+    fn from(info: PktInfo) -> Self {
+        let addr = info.source.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        Self { addr, ..link6(info.interface) }
+    }
 }
 
 /// A datagram that was sent and did not arrive.

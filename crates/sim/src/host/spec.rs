@@ -9,7 +9,7 @@ use net::ifq;
 use net::ip6::autoconf::{self, Identifiers};
 use net::logical::{Kind, Vlan};
 use net::stp;
-use net::tables::{Config, IfAddr, IfIndex, Ifnet, Learned, RtadvSettings, Rxcsum, Tables};
+use net::tables::{Config, IfAddr, IfIndex, Ifnet, Learned, Published, RtadvSettings, Rxcsum, Tables};
 use net::tunnel::Tunnel;
 use net::vxlan::Vxlan;
 use wire::ether::Mac;
@@ -125,6 +125,8 @@ pub struct Port {
     pub rtadv: Option<Arc<RtadvSettings>>,
     /// Results of router advertisements.
     pub learned: Arc<Learned>,
+    /// Addresses of others that it answers for.
+    pub published: Arc<Published>,
     /// Whether it exists; its index stays taken when it does not.
     pub exists: bool,
 }
@@ -289,6 +291,7 @@ impl Spec {
             autoconf: port.autoconf,
             rtadv: port.rtadv.clone(),
             learned: Arc::clone(&port.learned),
+            published: Arc::clone(&port.published),
         }
     }
 }
@@ -421,8 +424,15 @@ impl Port {
             autoconf: None,
             rtadv: None,
             learned: Arc::default(),
+            published: Arc::default(),
             exists: true,
         }
+    }
+
+    /// With addresses of others that it answers for.
+    #[must_use]
+    pub fn publishes(self, published: Published) -> Self {
+        Self { published: Arc::new(published), ..self }
     }
 
     /// With this MTU.

@@ -105,6 +105,31 @@ fn a_prefix_of_two_routers_is_one_address_that_outlives_either_router() {
 }
 
 #[test]
+fn a_router_that_resigns_leaves_the_tables_at_once() {
+    for cpus in CPUS {
+        let mut link = Link::new("resigns", cpus, link::EUI64);
+        link.hear(1, advert(), &[Opt::Prefix(prefix(1))]);
+        link.hear(2, advert(), &[]);
+        let used = |link: &mut Link| -> Vec<_> {
+            let cpus = link.host().cpus.iter();
+            cpus.map(|cpu| cpu.netisr.cpu.tables.ifnet(1)?.learned.router.map(|router| router.addr)).collect()
+        };
+        assert_eq!(used(&mut link), vec![Some(router(1)); cpus.into()]);
+        // Tables have just changed, and would not change again for a while.
+        link.hear_from(router(2), mac(2), advert(), &[Opt::Prefix(prefix(2))]);
+        for (number, next) in [(1, Some(router(2))), (2, None)] {
+            let resigned = RouterAdvert { lifetime_s: 0, ..advert() };
+            link.hear_from(router(number), mac(number), resigned, &[]);
+            assert_eq!(
+                used(&mut link),
+                vec![next; cpus.into()],
+                "a millisecond after router {number} resigned"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_redirect_of_the_router_in_use_is_followed_until_its_target_is_silent() {
     for cpus in CPUS {
         let mut link = Link::new("redirect", cpus, link::EUI64);

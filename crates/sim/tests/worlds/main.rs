@@ -10,6 +10,7 @@ mod tunnels;
 mod vlans;
 mod vxlans;
 mod neighbours;
+mod proxies;
 mod ecmp_failover;
 mod time_limits;
 mod autoconf;

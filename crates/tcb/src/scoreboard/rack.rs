@@ -18,7 +18,19 @@ pub(super) struct Rack {
     forward: Option<Seq>,
     /// Whether one that was sent once has arrived after one behind it.
     has_reordering: bool,
+    /// Quarters of the shortest round trip in the reordering window beyond the first: `RACK.reo_wnd_mult` - 1. It grows by one
+    /// with each round trip in which something arrived twice.
+    more_quarters: u8,
+    /// Recoveries until it is one quarter again: `RACK.reo_wnd_persist`.
+    recoveries: u8,
+    /// Whether D-SACKs before `round` is acknowledged belong to the round trip of the last one.
+    has_round: bool,
+    /// `RACK.dsack_round`.
+    round: Seq,
 }
+
+/// Recoveries after which a longer window is given up.
+const PERSISTS: u8 = 16;
 
 impl Rack {
     /// A segment that ended at `end` and was sent at `at` has arrived (RFC 8985 §6.2, steps 1 to 3).
@@ -41,12 +53,33 @@ impl Rack {
         }
     }
 
+    /// An acknowledgment up to `ack` says whether something has arrived twice (`is_twice`), when all up to `behind` was sent.
+    //= https://www.rfc-editor.org/rfc/rfc8985#section-6.2
+    pub(super) fn acknowledged(&mut self, ack: Seq, is_twice: bool, behind: Seq) {
+        if self.has_round && !ack.is_before(self.round) {
+            self.has_round = false;
+        }
+        if is_twice && !self.has_round {
+            self.more_quarters = self.more_quarters.saturating_add(1);
+            (self.recoveries, self.has_round, self.round) = (PERSISTS, true, behind);
+        }
+    }
+
+    /// A recovery has ended.
+    pub(super) fn recovered(&mut self) {
+        self.recoveries = self.recoveries.saturating_sub(1);
+        if self.recoveries == 0 {
+            self.more_quarters = 0;
+        }
+    }
+
     /// Returns the reordering window (RFC 8985 §6.2, step 4).
     pub(super) fn reordering_window(&self, smoothed: Duration, at_once: bool) -> Duration {
         if !self.has_reordering && at_once {
             return Duration::ZERO;
         }
-        (self.least.unwrap_or_default() / 4).min(smoothed)
+        let quarters = u32::from(self.more_quarters) + 1;
+        (self.least.unwrap_or_default() / 4 * quarters).min(smoothed)
     }
 
     /// When a segment counts as lost; `None` while nothing that was sent later has arrived (RFC 8985 §6.2, step 5).

@@ -217,3 +217,27 @@ fn what_cannot_be_cut_any_more_is_sent_again_and_not_for_ever() {
     }
     assert_eq!(sent.lost(), 0);
 }
+
+#[test]
+fn the_reordering_window_grows_with_round_trips_in_which_something_came_twice_and_shrinks_after_16_recoveries()
+ {
+    let mut sent = sent(40);
+    let twice = SackBlock { left: START.0, right: (START + 10).0 };
+    // Ten segments each round trip; of the first, blocks tell twice of a duplicate, which counts once.
+    acknowledge(&mut sent, 1, &[], at(100));
+    let window = |sent: &Sent| sent.rack.reordering_window(RTT * 10, false);
+    assert_eq!(window(&sent), RTT / 4);
+    acknowledge(&mut sent, 2, &[twice], at(101));
+    acknowledge(&mut sent, 3, &[twice], at(102));
+    assert_eq!(window(&sent), RTT / 4 * 2, "one more quarter in a round trip");
+    sent.send(START + 40 * MSS, START + 41 * MSS, at(110));
+    acknowledge(&mut sent, 40, &[twice], at(139));
+    assert_eq!(window(&sent), RTT / 4 * 3, "what was sent when the first came is acknowledged");
+    assert_eq!(sent.rack.reordering_window(RTT / 2, false), RTT / 2, "no longer than a round trip");
+    for _ in 0..15 {
+        sent.recovered();
+    }
+    assert_eq!(window(&sent), RTT / 4 * 3);
+    sent.recovered();
+    assert_eq!(window(&sent), RTT / 4, "sixteen recoveries without one");
+}

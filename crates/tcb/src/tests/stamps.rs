@@ -76,3 +76,31 @@ fn of_the_two_extensions_each_can_be_offered_and_taken_up_alone() {
         assert_eq!(agreed, both, "{ours:?} and {theirs:?}");
     }
 }
+
+#[test]
+fn after_a_spurious_timeout_the_next_wait_is_as_long_as_the_late_answer_took() {
+    let rto_after = |is_spurious: bool| {
+        let mut end = Lone::connects(Settings { tail_loss_probe: false, ..Settings::default() });
+        let stamp = |end: &mut Lone| end.tcb.options(end.now).timestamps.unwrap().0;
+        end.now = end.now + MS * 100;
+        let options = Options { mss: Some(1460), timestamps: Some((1, 0)), ..Options::NONE };
+        end.gets_with("S. 0:0(0) ack 1", options);
+        let sent = stamp(&mut end);
+        end.tcb.send(&bytes(1000));
+        assert_eq!(end.sends().len(), 1);
+        end.now = end.tcb.deadline();
+        end.tcb.expire(end.now);
+        assert_eq!(end.sends().len(), 1, "sent again");
+        assert!(end.tcb.info().by_timer);
+        let again = stamp(&mut end);
+        end.now = end.now + MS * 100;
+        let echo = if is_spurious { sent } else { again };
+        end.gets_with(". 1:1(0) ack 1001", Options { timestamps: Some((2, echo)), ..Options::NONE });
+        end.tcb.info()
+    };
+    let (late, lost) = (rto_after(true), rto_after(false));
+    let took = late.rtt.unwrap();
+    assert!(took > MS * 500, "the smoothed round trip is that of the late answer: {took:?}");
+    assert!(late.rto >= took * 3, "and the wait counts half of it as variation: {:?}", late.rto);
+    assert!(lost.rto < took, "where the segment was lost, nothing is known of a longer path: {:?}", lost.rto);
+}

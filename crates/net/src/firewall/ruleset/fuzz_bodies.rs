@@ -133,6 +133,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         port: None,
         groups: Vec::new(),
         learned: std::sync::Arc::default(),
+        published: std::sync::Arc::default(),
     };
     let default = |addr: IpAddr, via: IpAddr| {
         Prefix::new(addr, 0).map(|to| Route::new(to, To::Gateway { ifindex: 1, via }))

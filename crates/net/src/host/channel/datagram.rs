@@ -5,6 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use pkt::byte_channel::{Broken, Reader, Writer};
 
 use super::bytes::{Put, RECORD, Record, Take};
+use super::record::Link;
 use crate::host::dgram::Settings;
 use crate::ip::ip_tx::IpTxParams;
 use crate::link::tables::IfIndex;
@@ -13,6 +14,8 @@ use crate::link::tables::IfIndex;
 pub const DATAGRAM_MAX: usize = 65_507;
 /// Bytes in front of each: the longest fits a lane of 64 KiB.
 pub const HEAD: usize = 27;
+/// Bytes more in front of one that names our end.
+pub const HEAD_LOCAL: usize = 19;
 
 /// The header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,9 @@ pub struct Head {
     pub peer: Option<SocketAddr>,
     /// The interface, where the address means something only with its link; else 0.
     pub zone: IfIndex,
+    /// The address and the interface of our end: of what is sent, as far as they are named; of what has come, unless it leaves
+    /// no room for them (`IP_PKTINFO`, `IPV6_PKTINFO`).
+    pub local: Option<Link>,
     /// Bytes behind it.
     pub len: u16,
     /// Its options.
@@ -60,25 +66,39 @@ impl SendParams {
 const HAS_PEER: u8 = 1;
 const GROUP_LOOP: u8 = 2;
 const MAY_BROADCAST: u8 = 4;
+const HAS_LOCAL: u8 = 8;
 
 impl Head {
-    fn encode(&self) -> [u8; HEAD] {
+    /// The room that it and the bytes behind it need.
+    #[must_use]
+    pub const fn room(&self) -> usize {
+        self.head_len() + self.len as usize
+    }
+
+    const fn head_len(&self) -> usize {
+        if self.local.is_some() { HEAD + HEAD_LOCAL } else { HEAD }
+    }
+
+    /// It takes up the first [`Self::head_len`] bytes.
+    fn encode(&self) -> Record {
         let nobody = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0).into();
         let peer = self.peer.unwrap_or(nobody);
         let SendParams { tx_params, group_hops, group_loop, may_broadcast } = self.how;
-        let bits =
-            [(self.peer.is_some(), HAS_PEER), (group_loop, GROUP_LOOP), (may_broadcast, MAY_BROADCAST)];
+        let bits = [
+            (self.peer.is_some(), HAS_PEER),
+            (group_loop, GROUP_LOOP),
+            (may_broadcast, MAY_BROADCAST),
+            (self.local.is_some(), HAS_LOCAL),
+        ];
         let flags = bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum();
         let put = Put::new(flags).short(self.len).short(self.zone);
-        let record = put.byte(tx_params.hops).byte(tx_params.class).byte(group_hops).addr(peer).done();
-        record.first_chunk().copied().unwrap_or([0; HEAD])
+        let put = put.byte(tx_params.hops).byte(tx_params.class).byte(group_hops).addr(peer);
+        self.local.into_iter().fold(put, Put::link).done()
     }
 
     /// `None` if it is none.
-    fn decode(bytes: [u8; HEAD]) -> Option<Self> {
-        let mut record: Record = [0; RECORD];
-        record[..HEAD].copy_from_slice(&bytes);
-        let mut take = Take::from(&record);
+    fn decode(record: &Record) -> Option<Self> {
+        let mut take = Take::from(record);
         let (flags, len, zone) = (take.byte(), take.short(), take.short());
         let has = |bit| flags & bit != 0;
         let tx_params = IpTxParams { hops: take.byte(), class: take.byte() };
@@ -90,7 +110,8 @@ impl Head {
             may_broadcast: has(MAY_BROADCAST),
         };
         let peer = take.addr()?;
-        Some(Self { peer: has(HAS_PEER).then_some(peer), zone, len, how })
+        let local = if has(HAS_LOCAL) { Some(take.link()?) } else { None };
+        Some(Self { peer: has(HAS_PEER).then_some(peer), zone, local, len, how })
     }
 }
 
@@ -100,17 +121,17 @@ impl Head {
 ///
 /// [`Broken`].
 pub fn put(to: &mut Writer, head: &Head, pieces: [&[u8]; 2]) -> Result<bool, Broken> {
-    if to.free()? < room(head.len.into()) {
+    if to.free()? < head.room() {
         return Ok(false);
     }
-    to.write(&head.encode())?;
+    to.write(&head.encode()[..head.head_len()])?;
     for piece in pieces {
         to.write(piece)?;
     }
     Ok(true)
 }
 
-/// The room that a datagram of so many bytes needs.
+/// The room that a datagram of so many bytes needs, if it does not name our end.
 #[must_use]
 pub const fn room(len: usize) -> usize {
     HEAD + len
@@ -132,7 +153,7 @@ pub fn take<R>(
         }
         let Some((head, bytes)) = first(pieces) else { return (0, Err(Broken)) };
         let (is_read, done) = what(&head, bytes);
-        (if is_read { room(head.len.into()) } else { 0 }, Ok(Some(done)))
+        (if is_read { head.room() } else { 0 }, Ok(Some(done)))
     })?
 }
 
@@ -141,12 +162,13 @@ type Pieces<'a> = [&'a [u8]; 2];
 
 /// The head of the first datagram, and its bytes.
 fn first(pieces: Pieces<'_>) -> Option<(Head, Pieces<'_>)> {
-    let mut head = [0; HEAD];
-    let [front, rest] = split(pieces, HEAD)?;
-    let (one, two) = head.split_at_mut(front[0].len());
+    let has_local = pieces[0].first()? & HAS_LOCAL != 0;
+    let [front, rest] = split(pieces, if has_local { HEAD + HEAD_LOCAL } else { HEAD })?;
+    let mut record: Record = [0; RECORD];
+    let (one, two) = record.split_at_mut(front[0].len());
     one.copy_from_slice(front[0]);
-    two.copy_from_slice(front[1]);
-    let head = Head::decode(head)?;
+    two.get_mut(..front[1].len())?.copy_from_slice(front[1]);
+    let head = Head::decode(&record)?;
     let [bytes, _] = split(rest, head.len.into())?;
     Some((head, bytes))
 }
@@ -168,16 +190,18 @@ mod tests {
     fn heads(len: u16) -> [Head; 3] {
         let peer = |addr: &str| addr.parse().ok();
         [
-            Head { peer: None, zone: 0, len, how: SendParams::default() },
+            Head { peer: None, zone: 0, local: None, len, how: SendParams::default() },
             Head {
                 peer: peer("192.0.2.1:53"),
                 zone: 0,
+                local: None,
                 len,
                 how: SendParams { group_loop: false, ..SendParams::default() },
             },
             Head {
                 peer: peer("[fe80::1]:65535"),
                 zone: 9,
+                local: None,
                 len,
                 how: SendParams {
                     tx_params: IpTxParams { hops: 1, class: 255 },
@@ -225,13 +249,30 @@ mod tests {
 
     #[test]
     fn a_part_of_a_datagram_is_none() {
-        let head = heads(20)[1].encode();
-        for bytes in [&head[..HEAD - 1], &[&head[..], &[1; 19]].concat(), &[255; 40]] {
+        let record = heads(20)[1].encode();
+        let head = &record[..HEAD];
+        for bytes in [&head[..HEAD - 1], &[head, &[1; 19]].concat(), &[255; 40]] {
             let (near, far) = lanes(1, 64).unwrap();
             let ((mut tx, _back), (_forth, mut rx)) = (near.take(0).unwrap(), far.take(0).unwrap());
             tx.write(bytes).unwrap();
             let _ = tx.publish();
             assert_eq!(take(&mut rx, |_, _| (true, ())), Err(Broken));
+        }
+    }
+
+    #[test]
+    fn a_datagram_may_name_our_end() {
+        let (near, far) = lanes(1, 128).unwrap();
+        let ((mut tx, _back), (_forth, mut rx)) = (near.take(0).unwrap(), far.take(0).unwrap());
+        for addr in ["192.0.2.7", "2001:db8::7", "::"] {
+            for head in heads(20) {
+                let head = Head { local: Some(Link { addr: addr.parse().unwrap(), ifindex: 3 }), ..head };
+                assert_eq!(head.room(), room(20) + HEAD_LOCAL);
+                assert_eq!(put(&mut tx, &head, [&[7; 20], &[]]), Ok(true));
+                let _ = tx.publish();
+                assert_eq!(read(&mut rx), Some((head, vec![7; 20])));
+                assert_eq!(rx.release(), Ok(false));
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use pkt::byte_channel::{Broken, Reader, Writer};
 
-use super::datagram::{self, Head, SendParams, room};
+use super::datagram::{self, HEAD_LOCAL, Head, SendParams, room};
 use super::record::{Bind, Join, Link, Setting};
 use super::setting::prepare_socket;
 use crate::base::count::Count;
@@ -236,13 +236,20 @@ impl Socket {
             }
         };
         let done = match head.peer {
-            Some(remote) => udp::send_to(cpu, id, To { remote, local: None, zone: head.zone }, bytes),
+            Some(remote) => udp::send_to(cpu, id, to(remote, head), bytes),
             None => udp::send(cpu, id, bytes),
         };
         if let (Err(error), Some(to)) = (done, head.peer.or(self.remote)) {
             self.fail(Failure { to, error });
         }
     }
+}
+
+/// Where a datagram goes, and from which end of ours, as far as that is named.
+fn to(remote: SocketAddr, head: &Head) -> To {
+    let local = head.local.map(|own| own.addr).filter(|addr| !addr.is_unspecified());
+    let ifindex = head.local.map_or(0, |own| own.ifindex);
+    To { remote, local, zone: if head.zone == 0 { ifindex } else { head.zone } }
 }
 
 /// The interface that is named; `None` if none is.
@@ -269,10 +276,12 @@ fn put(to: &mut Writer, received: &Received, pieces: [&[u8]; 2]) -> (bool, Resul
     let zone = if is_of_a_link(received.from.ip()) { received.ifindex } else { 0 };
     let len = u16::try_from(received.len).unwrap_or(u16::MAX);
     let how = SendParams { tx_params: received.tx_params, ..SendParams::default() };
-    let head = Head { peer: Some(received.from), zone, len, how };
+    let has_room = room(received.len) + HEAD_LOCAL <= to.capacity();
+    let local = has_room.then_some(Link { addr: received.to, ifindex: received.ifindex });
+    let head = Head { peer: Some(received.from), zone, local, len, how };
     match datagram::put(to, &head, pieces) {
         Ok(true) => (true, Ok(Put::Whole)),
-        Ok(false) => (false, Ok(Put::NoRoom(room(received.len)))),
+        Ok(false) => (false, Ok(Put::NoRoom(head.room()))),
         Err(broken) => (false, Err(broken)),
     }
 }

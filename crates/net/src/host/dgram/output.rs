@@ -60,7 +60,7 @@ impl Aim {
         };
         let zone = if to.zone == 0 { bound.zone } else { to.zone };
         let outif = outif(cpu, &settings, to.remote.ip(), zone)?;
-        let local = source(cpu, bound, &to, outif)?;
+        let local = source(cpu, bound, &to, outif, settings.bind_any)?;
         let ends = FourTuple::new((local, bound.addr.port()).into(), to.remote, outif);
         Ok(Self { ends, outif, settings })
     }
@@ -144,15 +144,17 @@ fn speaks(ifnet: &Ifnet, remote: IpAddr) -> bool {
 }
 
 /// The address to send from.
-fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex) -> Result<IpAddr, Error> {
+fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex, bind_any: bool) -> Result<IpAddr, Error> {
     let remote = to.remote.ip();
     if bound.addr.is_ipv4() != remote.is_ipv4() && !bound.takes_mapped() {
         return Err(Error::BadAddress);
     }
     let own = Some(bound.addr.ip()).filter(|own| !own.is_unspecified() && is_one_host(cpu, *own));
-    match to.local.or(own) {
+    match to.local.filter(|local| !local.is_unspecified()).or(own) {
         Some(local) if local.is_ipv4() != remote.is_ipv4() => Err(Error::BadAddress),
-        Some(local) if !cpu.tables.is_ours(local) => Err(Error::AddrNotAvailable),
+        Some(local) if !is_one_host(cpu, local) || !bind_any && !cpu.tables.is_ours(local) => {
+            Err(Error::AddrNotAvailable)
+        }
         Some(local) => Ok(local),
         None => {
             output::source_on(cpu, remote, outif).map(|(local, _)| local).ok_or(Error::NetworkUnreachable)

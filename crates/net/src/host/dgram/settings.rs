@@ -17,6 +17,8 @@ pub struct Settings {
     pub no_loop: bool,
     /// It may send to everybody on a link.
     pub may_broadcast: bool,
+    /// It may be bound to, and send from, addresses that are not ours (`IP_BINDANY`, `IPV6_BINDANY`).
+    pub bind_any: bool,
     /// A datagram that is too big for a link on the path is not fragmented; the program gets an error.
     pub dont_fragment: bool,
     /// Bytes that may wait to be read, [`QUEUE_BYTES_MAX`](super::QUEUE_BYTES_MAX) at the most.
@@ -36,6 +38,7 @@ impl Default for Settings {
             group_if: 0,
             no_loop: false,
             may_broadcast: false,
+            bind_any: false,
             dont_fragment: false,
             queue_bytes: QUEUE_BYTES,
         }

@@ -44,7 +44,8 @@ pub struct Open {
 /// [`Error::AddrNotAvailable`] if the local address is not ours; [`Error::TooMany`].
 pub fn open(cpu: &mut Cpu, wanted: &Open) -> Result<Id, Error> {
     let &Open { local, remote, zone, filter, settings } = wanted;
-    if is_one_host(cpu, local) && !local.is_unspecified() && !cpu.tables.is_ours(local) {
+    if is_one_host(cpu, local) && !local.is_unspecified() && !settings.bind_any && !cpu.tables.is_ours(local)
+    {
         return Err(Error::AddrNotAvailable);
     }
     if let Some(remote) = remote {

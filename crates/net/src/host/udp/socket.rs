@@ -56,7 +56,7 @@ pub(crate) struct Socket {
 }
 
 // docs/reference/LIMITS.md says so.
-const _: () = assert!(size_of::<Socket>() <= 248);
+const _: () = assert!(size_of::<Socket>() <= 256);
 
 impl Socket {
     pub(super) fn new(bound: Bound, ends: Option<FourTuple>, settings: Settings) -> Self {

@@ -17,6 +17,8 @@ use crate::turn::cpu::{Cpu, CpuId};
 const PORT: u16 = 5300;
 const CPUS: [u16; 4] = [1, 2, 3, 8];
 
+mod source;
+
 /// Our address, and a neighbour's, of both families.
 fn families() -> [(IpAddr, IpAddr); 2] {
     [(addr4(1, 1).into(), addr4(1, 9).into()), (addr6(1, 1).into(), addr6(1, 9).into())]

@@ -193,6 +193,27 @@ fn a_directed_broadcast_is_not_forwarded_and_one_of_the_own_link_is_taken_in() {
 }
 
 #[test]
+fn a_directed_broadcast_goes_to_all_of_its_link_where_that_is_switched_on() {
+    let mut bench = Bench::new(2);
+    let packet = udp((addr4(1, 9).into(), addr4(2, 255).into()), b"wake up");
+    for (is_on, left) in [(false, 0), (true, 1), (false, 0)] {
+        bench.cpu().sysctls.directed_broadcast = is_on;
+        inject(&mut bench, &packet);
+        let sent = bench.sent(2);
+        assert_eq!(sent.len(), left, "{is_on}");
+        assert!(sent.iter().all(|frame| frame[..6] == [0xff; 6]), "a broadcast frame");
+    }
+    assert_eq!(bench.drops(), [(DropReason::ForwardBroadcast, 2)]);
+    // What came as a broadcast of the link stays on it.
+    bench.cpu().sysctls.directed_broadcast = true;
+    let mut frame = build::frame(1, &packet);
+    frame[..6].fill(0xff);
+    bench.inject(1, frame);
+    bench.run();
+    assert!(bench.sent(2).is_empty());
+}
+
+#[test]
 fn a_partial_checksum_is_recognised_and_leaves_complete() {
     for family in families() {
         let whole = udp(family, b"from a host that left it to its card");

@@ -1,6 +1,6 @@
 //! The groups that we are in without being asked to: those that follow from our addresses, and from what we are.
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::addr::{ALL_NODES, ALL_ROUTERS, solicited_node_multicast};
 use wire::igmp::{ALL_ROUTERS as ALL_ROUTERS_4, ALL_SYSTEMS};
@@ -20,9 +20,18 @@ pub fn follows(ifnet: &Ifnet, group: IpAddr, forwarding: bool) -> bool {
         IpAddr::V4(ALL_ROUTERS_4) if forwarding => true,
         IpAddr::V6(ALL_NODES) => true,
         IpAddr::V6(ALL_ROUTERS) => forwarding,
-        IpAddr::V6(group) if ifnet.addrs6().any(|(addr, _)| solicited_node_multicast(addr) == group) => true,
+        IpAddr::V6(group) if solicited(ifnet).any(|own| own == group) => true,
         group => ifnet.groups.contains(&group),
     }
+}
+
+/// The groups that neighbours ask in for an address of ours, or for one that we answer for.
+fn solicited(ifnet: &Ifnet) -> impl Iterator<Item = Ipv6Addr> {
+    let published = ifnet.published.iter().filter_map(|own| match own.addr {
+        IpAddr::V6(addr) => Some(addr),
+        IpAddr::V4(_) => None,
+    });
+    ifnet.addrs6().map(|(addr, _)| addr).chain(published).map(solicited_node_multicast)
 }
 
 /// All that routers and switches are told of.
@@ -32,7 +41,7 @@ pub(super) fn reported(ifnet: &Ifnet, forwarding: bool) -> Vec<IpAddr> {
     }
     let routers = [IpAddr::V4(ALL_ROUTERS_4), IpAddr::V6(ALL_ROUTERS)];
     let routers = routers.into_iter().filter(|_| forwarding);
-    let solicited = ifnet.addrs6().map(|(addr, _)| solicited_node_multicast(addr).into());
+    let solicited = solicited(ifnet).map(IpAddr::V6);
     let mut groups: Vec<_> = routers.chain(solicited).chain(ifnet.groups.iter().copied()).collect();
     groups.sort_unstable();
     groups.dedup();

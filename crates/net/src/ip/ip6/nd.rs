@@ -123,7 +123,10 @@ impl Solicit<'_> {
         let Ok(asker) = self.asker(ifnet) else { return Err(DropReason::NdMalformed) };
         let ours = addr::Key { ifindex: ifnet.index, addr: self.target.into() };
         if !ifnet.has(ours.addr) {
-            return Err(DropReason::NdNotForUs);
+            return match ifnet.published.get(ours.addr) {
+                Some(own) => self.proxied(cpu, tables, ifnet, asker, own.mac.unwrap_or(ifnet.mac)),
+                None => Err(DropReason::NdNotForUs),
+            };
         }
         if self.src.is_unspecified() {
             return self.probed(cpu, ours);
@@ -149,6 +152,22 @@ impl Solicit<'_> {
         if asker.is_some() && ifnet.autoconf.is_some() {
             neigh::used(cpu, key);
         }
+        Ok(Count::NdConsumed)
+    }
+
+    /// Answers for an address of another host that is published on this link; a probe, too: the address is known to be in use.
+    //= https://www.rfc-editor.org/rfc/rfc4861#section-7.2.8
+    fn proxied(&self, cpu: &mut Cpu, tables: &Tables, ifnet: &Ifnet, asker: Option<Mac>, mac: Mac) -> Fate {
+        let is_probe = self.src.is_unspecified();
+        let key = neigh::Key { ifindex: ifnet.index, addr: self.src.into() };
+        if !is_probe && (ifnet.has(key.addr) || !neigh::is_on_link(tables, &key)) {
+            return Err(DropReason::NdStranger);
+        }
+        if let Some(mac) = asker.filter(|_| !is_probe) {
+            neigh::heard(cpu, key, NeighMessage::Solicit { mac });
+        }
+        let to = (!is_probe).then_some((self.src, asker));
+        output::advertise_for(cpu, ifnet.index, self.target, mac, to);
         Ok(Count::NdConsumed)
     }
 

@@ -11,6 +11,8 @@ use crate::testkit::link::{FAMILIES, Family, Said, answer, claim, question};
 use crate::testkit::{Bench, build, ifnet, mac};
 use crate::turn::netisr::dispatch;
 
+mod published;
+
 const HOST: Mac = Mac([6, 0, 0, 0, 0, 0x10]);
 const OTHER: Mac = Mac([6, 0, 0, 0, 0, 0x66]);
 const SECOND: Duration = Duration::from_secs(1);

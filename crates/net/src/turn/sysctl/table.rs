@@ -41,6 +41,12 @@ pub const VARIABLES: &[Variable] = &[
     }),
     v("net.inet.icmp.drop_redirect", ANY, "ignore ICMP redirects (IPv4)", |_| Slot::Fixed(1)),
     v("net.inet.ip.accept_sourceroute", ANY, "accept source-routed packets", |_| Slot::Fixed(0)),
+    v(
+        "net.inet.ip.directed-broadcast",
+        SWITCH,
+        "forward broadcasts that are directed to a connected link",
+        |all| Slot::Switch(&mut all.directed_broadcast),
+    ),
     v("net.inet.ip.portrange.first", PORTS, "first ephemeral port", |all| Slot::Port(&mut all.ports.first)),
     v("net.inet.ip.portrange.last", PORTS, "last ephemeral port", |all| Slot::Port(&mut all.ports.last)),
     v("net.inet.ip.redirect", ANY, "send ICMP redirects", |_| Slot::Fixed(0)),

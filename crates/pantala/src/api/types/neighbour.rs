@@ -23,6 +23,9 @@ pub struct Neighbour {
     pub permanent: bool,
     /// Whether it said that it is a router (IPv6 only).
     pub router: bool,
+    /// Whether it is an address of a host elsewhere that is answered for.
+    #[serde(default)]
+    pub published: bool,
 }
 
 /// The state of a neighbour (RFC 4861 §7.3.2; ARP uses the first two).
@@ -41,13 +44,17 @@ pub enum NeighbourState {
     Probe,
 }
 
-/// A permanent entry to be made.
+/// A permanent entry to be made, or an address to be published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NeighbourRequest {
-    /// Its Ethernet address.
-    pub mac: Mac,
-    /// On whose link it is; may be left out where the address tells.
+    /// Its Ethernet address; in answers for a published one that of the interface, if it is left out.
+    #[serde(default)]
+    pub mac: Option<Mac>,
+    /// On whose link it is; may be left out where the address tells. On the link of which it is published.
     #[serde(default)]
     pub interface: Option<String>,
+    /// It is not entered, but answered for, as a proxy does.
+    #[serde(default)]
+    pub publish: bool,
 }

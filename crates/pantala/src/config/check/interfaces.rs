@@ -127,6 +127,7 @@ fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface
         dhcp_server: draft.dhcp_server.as_ref().map(|at| at.value.clone()),
         kernel_ports: draft.kernel_ports.iter().map(|at| at.value.clone()).collect(),
         description: draft.description.as_ref().map(|at| at.value.clone()).filter(|text| !text.is_empty()),
+        publish: draft.publish.clone(),
     })
 }
 

@@ -192,6 +192,10 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
     });
     let kernel_ports = (old.kernel_ports != new.kernel_ports)
         .then(|| format!("interface {name}: the kernel has other ports"));
+    let publish = (old.publish != new.publish).then(|| {
+        let (count, proxy) = (new.publish.addresses.len(), if new.publish.proxy_arp { "on" } else { "off" });
+        format!("interface {name}: {count} published addresses, proxy ARP {proxy}")
+    });
     gone.map(|net| format!("interface {name}: {net} removed"))
         .chain(added.map(|net| format!("interface {name}: {net} added")))
         .chain(mtu)
@@ -206,6 +210,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(dhcp_server)
         .chain(dhcp)
         .chain(leased)
+        .chain(publish)
         .collect()
 }
 

@@ -12,7 +12,7 @@ use super::addrs::{each, first};
 use crate::sockets::Sockets;
 use crate::sockets::options::Options;
 use crate::sockets::socket::Socket;
-use crate::sockets::udp::{Received, Undelivered, group4, group6, link4, link6, udp_options};
+use crate::sockets::udp::{PktInfo, Received, Undelivered, group4, group6, link4, link6, udp_options};
 use crate::sockets::wakers::now;
 
 /// A socket of datagrams, on all CPUs of the stack.
@@ -64,6 +64,21 @@ impl UdpSocket {
     pub async fn send_to(&self, bytes: &[u8], to: impl ToSocketAddrs) -> io::Result<usize> {
         let to = first(to).await?;
         poll_fn(|context| self.0.poll_send(context.waker(), bytes, Some(to))).await
+    }
+
+    /// Sends a datagram from the address of ours, and by the interface, that `info` names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send_to`]; of an address that is not ours, a later call or [`Self::take_error`] returns `AddrNotAvailable`.
+    pub async fn send_datagram(
+        &self,
+        bytes: &[u8],
+        to: impl ToSocketAddrs,
+        info: PktInfo,
+    ) -> io::Result<usize> {
+        let to = first(to).await?;
+        poll_fn(|context| self.0.poll_send_from(context.waker(), bytes, Some(to), Some(info.into()))).await
     }
 
     /// Sends a datagram to the connected peer.

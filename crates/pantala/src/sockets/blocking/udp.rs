@@ -16,7 +16,7 @@ use crate::sockets::addrs::{each, first};
 use crate::sockets::endpoint::lock;
 use crate::sockets::options::Options;
 use crate::sockets::socket::Socket;
-use crate::sockets::udp::{Received, Undelivered, group4, group6, link4, link6, udp_options};
+use crate::sockets::udp::{PktInfo, Received, Undelivered, group4, group6, link4, link6, udp_options};
 use crate::sockets::wakers::block_on;
 
 /// A socket of datagrams, on all CPUs of the stack.
@@ -63,6 +63,17 @@ impl UdpSocket {
     /// Those of `sendto(2)` that are known at once; of a connected socket also what became of an earlier one.
     pub fn send_to(&self, bytes: &[u8], to: impl ToSocketAddrs) -> io::Result<usize> {
         self.put(bytes, Some(first(to)?))
+    }
+
+    /// Sends a datagram from the address of ours, and by the interface, that `info` names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send_to`]; of an address that is not ours, a later call or [`Self::take_error`] returns `AddrNotAvailable`.
+    pub fn send_datagram(&self, bytes: &[u8], to: impl ToSocketAddrs, info: PktInfo) -> io::Result<usize> {
+        let to = first(to)?;
+        let send = |waker: &Waker| self.0.socket.poll_send_from(waker, bytes, Some(to), Some(info.into()));
+        self.0.wait(&self.0.write_timeout, send)
     }
 
     /// Sends a datagram to the connected peer.

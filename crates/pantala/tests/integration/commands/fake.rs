@@ -164,7 +164,11 @@ impl Stack for Fake {
     }
 
     fn set_neighbour(&mut self, address: IpAddr, request: &NeighbourRequest) -> Answer<()> {
-        self.tell(format!("{address} is {} on {:?}", request.mac, request.interface));
+        self.tell(format!(
+            "{address} is {} on {:?}",
+            request.mac.map_or_else(String::new, |mac| mac.to_string()),
+            request.interface
+        ));
         Ok(())
     }
 
@@ -512,6 +516,7 @@ fn neighbours() -> Vec<Neighbour> {
         expires_s,
         permanent: expires_s.is_none(),
         router: false,
+        published: false,
     };
     vec![
         neighbour("192.0.2.1", 1, NeighbourState::Reachable, None),

@@ -37,6 +37,26 @@ fn neighbours_are_learnt_shown_set_and_forgotten() {
     daemon.shows_line("arp -an", "(192.0.2.99) at 02:00:00:00:00:99 on lan permanent");
 }
 
+fn an_address_published_by_hand_outlasts_changes_and_reloads() {
+    let Some(lab) = Lab::new("published", Wire::Tap) else { return };
+    lab.write(&lab.config(""));
+    let daemon = lab.start();
+    let both = [("arp", "192.0.2.98"), ("ndp", "2001:db8::98")];
+    for (word, host) in both {
+        daemon.shows(&format!("{word} -s {host} auto pub"));
+    }
+    for change in ["ifconfig lan 192.0.2.97/24 alias", "reload"] {
+        daemon.shows(change);
+        for (word, host) in both {
+            assert!(daemon.shows(&format!("{word} -an")).contains(host), "{host} behind `{change}`");
+        }
+    }
+    for (word, host) in both {
+        daemon.shows(&format!("{word} -d {host}"));
+        assert!(!daemon.shows(&format!("{word} -an")).contains(host), "{host}");
+    }
+}
+
 fn dev_mac(lab: &Lab) -> String {
     let octets = lab.link("pt0").unwrap().mac.unwrap();
     octets.map(|octet| format!("{octet:02x}")).join(":")
@@ -79,6 +99,7 @@ fn counters_and_buffers_add_up() {
 harness::tests![
     routes_are_made_used_and_removed,
     neighbours_are_learnt_shown_set_and_forgotten,
+    an_address_published_by_hand_outlasts_changes_and_reloads,
     an_interface_goes_down_and_comes_up_again_with_its_routes,
     counters_and_buffers_add_up,
 ];

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::io::{ErrorKind, Read, Write};
 use std::thread::scope;
 
-use pantala::sockets::{Options, Received, aio, blocking};
+use pantala::sockets::{Options, PktInfo, Received, aio, blocking};
 
 use crate::sockets::bodies::datagrams::any;
 use crate::sockets::socket_api::{Face, Stacks};
@@ -118,7 +118,12 @@ fn a_receive_call_returns_interface_destination_and_hop_limit() {
                 threads.recv_datagram(&mut into).unwrap(),
                 runtime.block_on(tasks.recv_datagram(&mut into)).unwrap(),
             ];
-            for Received { len, from, ttl: came, tos: with } in come {
+            for Received { len, from, ttl: came, tos: with, local, interface } in come {
+                assert_eq!(
+                    (local, interface),
+                    (Some(addr), 1),
+                    "to which address of ours, and by which interface"
+                );
                 assert_eq!(
                     (len, from.port(), came, with),
                     (4, client.local_addr().unwrap().port(), ttl, tos)
@@ -128,10 +133,43 @@ fn a_receive_call_returns_interface_destination_and_hop_limit() {
     }
 }
 
+fn a_datagram_is_sent_from_the_address_that_its_call_names() {
+    let stacks = Stacks::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for addr in stacks.addrs() {
+        let server = blocking::UdpSocket::bind(&stacks.server, (addr, 0)).unwrap();
+        let to = server.local_addr().unwrap();
+        let everywhere = any((addr, 0).into());
+        let threads = blocking::UdpSocket::bind(&stacks.client, everywhere).unwrap();
+        let tasks = runtime.block_on(aio::UdpSocket::bind(&stacks.client, everywhere)).unwrap();
+        threads.send_to(b"which", to).unwrap();
+        let mut into = [0; 8];
+        let own = server.recv_from(&mut into).unwrap().1.ip();
+        let info = PktInfo { source: Some(own), interface: 1 };
+        threads.send_datagram(b"threads", to, info).unwrap();
+        assert_eq!(
+            server.recv_from(&mut into).unwrap(),
+            (7, (own, threads.local_addr().unwrap().port()).into())
+        );
+        runtime.block_on(tasks.send_datagram(b"tasks", to, info)).unwrap();
+        assert_eq!(server.recv_from(&mut into).unwrap().1.ip(), own);
+        // An address that is not ours: the netisr says so.
+        threads.send_datagram(b"spoofed", to, PktInfo { source: Some(addr), ..info }).unwrap();
+        threads.send_datagram(b"after", to, info).unwrap();
+        assert_eq!(server.recv_from(&mut into).unwrap().0, 5);
+        let failed = threads.take_undelivered().unwrap();
+        assert_eq!(failed.why.kind(), ErrorKind::AddrNotAvailable);
+        let long = vec![0; 65_500];
+        let refused = threads.send_datagram(&long, to, info).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(90), "there is no room to name the end");
+    }
+}
+
 harness::tests![
     blocked_calls_fail_with_enetdown_when_the_stack_ends,
     futures_that_are_dropped_leave_nothing,
     options_are_those_of_a_socket_from_its_first_segment,
     connections_beyond_those_handed_over_ahead_wait_where_they_have_come,
     a_receive_call_returns_interface_destination_and_hop_limit,
+    a_datagram_is_sent_from_the_address_that_its_call_names,
 ];

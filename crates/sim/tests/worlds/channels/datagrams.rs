@@ -127,8 +127,13 @@ impl App {
     fn send(&mut self, at: usize, cpu: usize, to: Option<SocketAddr>) -> bool {
         let socket = &mut self.sockets[at];
         let bytes = numbered(socket.sent);
-        let head =
-            Head { peer: to, zone: 0, len: u16::try_from(bytes.len()).unwrap(), how: SendParams::default() };
+        let head = Head {
+            peer: to,
+            zone: 0,
+            local: None,
+            len: u16::try_from(bytes.len()).unwrap(),
+            how: SendParams::default(),
+        };
         let (tx, _) = socket.lanes.get_mut(&cpu).unwrap();
         if !datagram::put(tx, &head, [&bytes, &[]]).unwrap() {
             // Without notification here: it is tried again.
@@ -200,6 +205,7 @@ impl App {
                         let head = Head {
                             peer: Some(peer),
                             zone: 0,
+                            local: None,
                             len: bytes.len().try_into().unwrap(),
                             how: SendParams::default(),
                         };

@@ -178,7 +178,12 @@ impl Link {
     pub(super) fn news(&mut self, now: Instant) -> Option<Arc<Learned>> {
         let learned = self.learned(now);
         self.has_news = *self.published != learned;
-        if !self.has_news || now < self.quiet_until {
+        // A router that resigns must not be sent to any more; others go on at their pace. That bounds tables, too: of the routers
+        // in the last ones each resigns once.
+        //= https://www.rfc-editor.org/rfc/rfc4861#section-6.3.5
+        let in_use = self.published.router.map(|router| router.addr);
+        let has_resigned = in_use.is_some_and(|addr| !learned.routers.contains(&addr));
+        if !self.has_news || now < self.quiet_until && !has_resigned {
             return None;
         }
         self.has_news = false;

@@ -11,7 +11,7 @@ use wire::{Protocol, ip6};
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::ip::addr::{self, State};
-use crate::ip::neigh;
+use crate::ip::{neigh, output};
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr;
@@ -80,6 +80,25 @@ pub(crate) fn advertise(cpu: &mut Cpu, ours: addr::Key, asker: Option<(Ipv6Addr,
         Message::NeighborAdvert(advert),
         Some(option),
     );
+}
+
+/// Advertises `target`, the address of a host elsewhere, with link address `mac`: to the solicitor, or to all nodes if that had no
+/// address. It never overrides what the host itself may have said on this link.
+//= https://www.rfc-editor.org/rfc/rfc4861#section-7.2.8
+pub(super) fn advertise_for(
+    cpu: &mut Cpu,
+    ifindex: IfIndex,
+    target: Ipv6Addr,
+    mac: Mac,
+    asker: Option<(Ipv6Addr, Option<Mac>)>,
+) {
+    let (dst, to) = asker.unwrap_or((ALL_NODES, None));
+    let Some((IpAddr::V6(src), _)) = output::source_on(cpu, dst.into(), ifindex) else { return };
+    let router = cpu.tables.forwarding;
+    let advert = NeighborAdvert { router, solicited: asker.is_some(), replace: false, target };
+    cpu.count(Count::NdProxied);
+    let params = NdTxParams { src, dst, mac: to };
+    send(cpu, ifindex, params, Message::NeighborAdvert(advert), Some(Opt::TargetLinkAddr(mac)));
 }
 
 /// Advertises this router to a link.
