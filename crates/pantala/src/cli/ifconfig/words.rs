@@ -215,7 +215,9 @@ impl<'w> Reader<'w> {
         let what = "the local and the remote address";
         let local: IpAddr = self.number("tunnel", what)?;
         let remote: IpAddr = self.number("tunnel", what)?;
-        let kind = if self.interface.starts_with("gre") { "gre" } else { "gif" };
+        let has_key = self.seen.gre_key.is_some() || self.words.clone().any(|word| word == "grekey");
+        let is_gre = has_key || self.interface.starts_with("gre");
+        let kind = if is_gre { "gre" } else { "gif" };
         self.seen.device = Some(format!("{kind}:{local},{remote}"));
         Ok(())
     }

@@ -127,9 +127,19 @@ fn learnt_addresses_are_forgotten_and_a_gre_tunnel_has_a_key() {
         assert_eq!((changes.stations, changes.edits.len()), (stations, edits), "{line}");
     }
     assert!(words("bridge0", "addr").unwrap().lists_stations);
-    let changes = words("gre0", "create tunnel 192.0.2.1 198.51.100.1 grekey 7").unwrap();
-    let device = "gre:192.0.2.1,198.51.100.1,key=7".to_owned();
-    assert_eq!(changes.edits, [ConfigEdit::Create { interface: "gre0".into(), device }]);
+    for name in ["gre0", "site"] {
+        for line in
+            ["create tunnel 192.0.2.1 198.51.100.1 grekey 7", "create grekey 7 tunnel 192.0.2.1 198.51.100.1"]
+        {
+            let changes = words(name, line).unwrap();
+            let device = "gre:192.0.2.1,198.51.100.1,key=7".to_owned();
+            assert_eq!(
+                changes.edits,
+                [ConfigEdit::Create { interface: name.into(), device }],
+                "{name} {line}"
+            );
+        }
+    }
     assert!(words("bridge0", "create").unwrap_err().contains("addm INTERFACE"));
     assert!(words("vxlan0", "create").unwrap_err().contains("vxlanid N vxlanlocal ADDRESS"));
 }
