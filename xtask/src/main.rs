@@ -165,6 +165,14 @@ const COMMANDS: &[Command] = &[
         run: soak::command,
     },
     Command {
+        name: "storm",
+        usage: "[--minutes N] [--seed S] [--release] [--no-build] [--json]",
+        about: "The soak's router and load for N minutes (default: 5) under changes that a seed chooses, without a pause: links flap,\n\
+                interfaces are made and destroyed, routes, rules, addresses and neighbours change, rings move, the file is read\n\
+                again. Then each packet must be accounted for, and nothing be left. Needs root.",
+        run: soak::storm,
+    },
+    Command {
         name: "e2e",
         usage: "[FILTER]",
         about: "Runs the tests against real Linux hosts in network namespaces. Needs root.",

@@ -31,6 +31,11 @@ const NEEDED: &[Needed] = &[
     Needed { program: "udhcpd", package: "udhcpd", why: "another DHCP server" },
     Needed { program: "nft", package: "nftables", why: "a Linux host that falls silent, end to end" },
     Needed { program: "tcpdump", package: "tcpdump", why: "what it selects and prints, beside our captures" },
+    Needed {
+        program: "tshark",
+        package: "tshark",
+        why: "frames of tunnels, dissected; captures that it starts",
+    },
     Needed { program: "mandoc", package: "mandoc", why: "man pages, read by another" },
     Needed { program: "zsh", package: "zsh", why: "its completions" },
     Needed { program: "fish", package: "fish", why: "its completions" },

@@ -3,13 +3,18 @@
 //! A router with devices of every kind stands between Linux hosts in network namespaces. It forwards, translates, keeps
 //! states, serves files, relays and echoes, while rules, routes, rings and the configuration change under it, a link flaps
 //! and connections are dropped. At the end the load stops, and memory, descriptors, threads, packet buffers, connections,
-//! states and bindings must be back where they were.
+//! states and bindings must be back where they were, and each packet accounted for.
+//!
+//! `cargo xtask storm` is the same under changes that a seed chooses, without a pause.
 
 mod agent;
 mod chores;
 mod lab;
+mod ledger;
 mod loads;
+mod random;
 mod sample;
+mod storm;
 mod verdict;
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -24,12 +29,14 @@ use crate::peers::process::{go_on, pause, watch_for_interrupts};
 use crate::run::{cargo, follow, gist, has};
 use crate::setup;
 
-use self::chores::Chores;
+use self::chores::{Changes, Chores};
 use self::lab::Lab;
 use self::sample::{Sample, Series};
+use self::storm::Storm;
 
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 const MINUTES: u64 = 60;
+const STORM_MINUTES: u64 = 5;
 /// Between two samples.
 const STEP: Duration = Duration::from_secs(5);
 /// Samples between two lines of progress.
@@ -43,7 +50,18 @@ pub fn command(args: &mut Args) -> Result<bool> {
     if let Some(role) = args.text("--agent")? {
         return agent::run(&role, args);
     }
-    let minutes = args.number("--minutes")?.unwrap_or(MINUTES);
+    run("soak", MINUTES, args, &Chores::default())
+}
+
+/// `cargo xtask storm`.
+pub fn storm(args: &mut Args) -> Result<bool> {
+    let seed = args.number("--seed")?.unwrap_or_else(|| u64::from(std::process::id()));
+    eprintln!("storm: --seed {seed}");
+    run("storm", STORM_MINUTES, args, &Storm::new(seed))
+}
+
+fn run(name: &'static str, minutes: u64, args: &mut Args, changes: &dyn Changes) -> Result<bool> {
+    let minutes = args.number("--minutes")?.unwrap_or(minutes);
     let (json, release, is_built) = (args.flag("--json"), args.flag("--release"), args.flag("--no-build"));
     args.finish()?;
     ensure!(setup::is_root(), "needs root");
@@ -54,7 +72,7 @@ pub fn command(args: &mut Args) -> Result<bool> {
         build(release)?;
     }
     watch_for_interrupts()?;
-    let report = soak(Duration::from_secs(minutes * 60), release)?;
+    let report = soak(name, changes, Duration::from_secs(minutes * 60), release)?;
     let text = if json { serde_json::to_string_pretty(&report)? + "\n" } else { report.to_string() };
     std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write the report")?;
     Ok(report.passed())
@@ -71,29 +89,33 @@ fn build(release: bool) -> Result<()> {
 }
 
 /// Builds the network, loads it for `lasts`, and judges what is left. Ctrl-C ends the load early.
-fn soak(lasts: Duration, release: bool) -> Result<verdict::Report> {
+fn soak(
+    name: &'static str,
+    changes: &dyn Changes,
+    lasts: Duration,
+    release: bool,
+) -> Result<verdict::Report> {
     let mut lab = Lab::start(release)?;
     let before = Sample::take(&lab, Duration::ZERO).context("before the load")?;
     lab.begin_load()?;
     let mut series = Series::new(before);
-    let chores = Chores::default();
-    let ended = under_load(&mut lab, &chores, &mut series, lasts);
+    let ended = under_load(&mut lab, changes, &mut series, lasts);
     let loads = lab.end_load();
     ended?;
     if go_on().is_ok() {
         settle(&lab, &mut series)?;
     }
     let is_whole = go_on().is_ok();
-    Ok(verdict::judge(&series, &loads, &chores.done(), lasts, is_whole))
+    Ok(verdict::judge(name, &series, &loads, &changes.done(), lasts, is_whole))
 }
 
-/// Runs the chores beside the load, and takes samples.
-fn under_load(lab: &mut Lab, chores: &Chores, series: &mut Series, lasts: Duration) -> Result<()> {
+/// Makes changes beside the load, and takes samples.
+fn under_load(lab: &mut Lab, changes: &dyn Changes, series: &mut Series, lasts: Duration) -> Result<()> {
     let begun = Instant::now();
     let enough = AtomicBool::new(false);
     let tools = lab.tools();
     std::thread::scope(|scope| {
-        scope.spawn(|| chores.work(&tools, &enough));
+        scope.spawn(|| changes.work(&tools, &enough));
         let watched = watch(lab, series, begun, lasts);
         enough.store(true, Ordering::Relaxed);
         watched

@@ -44,7 +44,16 @@ const CHORES: [Chore; 11] = [
     chore("interface down and up", 17, bounce),
 ];
 
-/// The changes so far.
+/// What is changed while the router is loaded.
+pub trait Changes: Sync {
+    /// Makes changes until it is enough, and takes back those that would outlast it.
+    fn work(&self, tools: &Tools, enough: &AtomicBool);
+
+    /// The changes so far.
+    fn done(&self) -> Vec<Done>;
+}
+
+/// Changes that are made at fixed intervals.
 #[derive(Default)]
 pub struct Chores {
     done: Mutex<[Done; CHORES.len()]>,
@@ -62,7 +71,7 @@ pub struct Done {
 }
 
 impl Done {
-    fn note(&mut self, result: Result<()>) {
+    pub fn note(&mut self, result: Result<()>) {
         self.times += 1;
         if let Err(error) = result {
             self.failed += 1;
@@ -73,9 +82,8 @@ impl Done {
     }
 }
 
-impl Chores {
-    /// Does what is due until it is enough.
-    pub fn work(&self, tools: &Tools, enough: &AtomicBool) {
+impl Changes for Chores {
+    fn work(&self, tools: &Tools, enough: &AtomicBool) {
         let begun = Instant::now();
         let mut times = [0_usize; CHORES.len()];
         while !enough.load(Ordering::Relaxed) {
@@ -88,16 +96,24 @@ impl Chores {
             }
             std::thread::sleep(STEP);
         }
+        // Those that were there go with an error if they are gone already.
+        let _ = routes(tools, 1);
+        let is_reload = |chore: &Chore| chore.name == "reloads";
+        if let Some(at) = CHORES.iter().position(is_reload) {
+            self.note(at, reload(tools, 3));
+        }
     }
 
-    fn note(&self, at: usize, result: Result<()>) {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)[at].note(result);
-    }
-
-    pub fn done(&self) -> Vec<Done> {
+    fn done(&self) -> Vec<Done> {
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let named = done.into_iter().zip(&CHORES);
         named.map(|(done, chore)| Done { name: chore.name, may_fail: chore.may_fail, ..done }).collect()
+    }
+}
+
+impl Chores {
+    fn note(&self, at: usize, result: Result<()>) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)[at].note(result);
     }
 }
 

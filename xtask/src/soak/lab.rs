@@ -14,6 +14,8 @@ use crate::run::{capture, root};
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// Time limit of the load's programs to end what they have begun.
 pub const END_LIMIT: Duration = Duration::from_secs(60);
+/// Packet buffers of the router: enough for all rings on either CPU.
+const BUFFERS: u32 = 65_536;
 /// Everything that runs here gives way to others.
 const NICENESS: &str = "10";
 
@@ -89,7 +91,7 @@ impl Tools {
 
     fn config(&self, variant: usize) -> String {
         let mut text = format!(
-            "cpus = [{}]\nforwarding = true\n[polling]\npolicy = \"adaptive\"\nuser_frac = 20\n",
+            "cpus = [{}]\nbuffers = {BUFFERS}\nforwarding = true\n[polling]\npolicy = \"adaptive\"\nuser_frac = 20\n",
             if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) { "0, 1" } else { "0" }
         );
         let socket = self.folder.join("memif.sock").display().to_string();

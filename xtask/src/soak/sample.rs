@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::lab::Lab;
+use super::ledger;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Descriptors are counted so often, and the least counts: a command may be under way.
@@ -38,6 +39,10 @@ pub struct Sample {
     pub bindings: u64,
     /// Packets that netisrs have taken.
     pub packets: u64,
+    /// Packets that have begun and not ended.
+    pub missing: i64,
+    pub interfaces: u64,
+    pub routes: u64,
 }
 
 impl Sample {
@@ -46,6 +51,7 @@ impl Sample {
         let page = metrics(&tools.socket())?;
         let pools: Value = serde_json::from_str(&tools.pantala(&["--json", "netstat", "-m"])?)?;
         let tcp: Value = serde_json::from_str(&tools.pantala(&["--json", "netstat", "-n", "-p", "tcp"])?)?;
+        let routes: Value = serde_json::from_str(&tools.pantala(&["--json", "netstat", "-rn"])?)?;
         let library = lab.library.as_ref().context("the program with a stack is gone")?;
         Ok(Self {
             at,
@@ -56,12 +62,19 @@ impl Sample {
             states: sum(&page, "pantala_firewall_states"),
             bindings: sum(&page, "pantala_firewall_nat_bindings"),
             packets: sum(&page, "pantala_cpu_packets_total"),
+            missing: ledger::missing(&page)?,
+            interfaces: tools.pantala(&["ifconfig", "-l"])?.split_whitespace().count() as u64,
+            routes: routes.as_array().map_or(0, |all| all.len() as u64),
         })
     }
 
     /// Whether nothing of the load is left.
     pub fn is_at_rest(&self, before: &Self) -> bool {
-        let none = self.buffers_used == 0 && self.connections == 0 && self.states == 0 && self.bindings == 0;
+        let none = self.buffers_used == 0
+            && self.connections == 0
+            && self.states == 0
+            && self.bindings == 0
+            && self.missing == 0;
         none && self.router.descriptors <= before.router.descriptors
             && self.router.threads <= before.router.threads
     }
@@ -70,10 +83,11 @@ impl Sample {
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { router, library, buffers_used, connections, states, bindings, packets, .. } = self;
+        let Self { interfaces, routes, .. } = self;
         write!(
             f,
             "{packets} packets, RSS {} and {} MiB, descriptors {}, {buffers_used} buffers, {connections} connections, \
-             {states} states, {bindings} bindings",
+             {states} states, {bindings} bindings, {interfaces} interfaces, {routes} routes",
             router.rss_kib >> 10,
             library.rss_kib >> 10,
             router.descriptors,
@@ -140,7 +154,7 @@ fn used(pool: &Value) -> i64 {
 }
 
 /// The sum of a metric's series.
-fn sum(page: &str, name: &str) -> u64 {
+pub fn sum(page: &str, name: &str) -> u64 {
     let line = |line: &str| {
         let rest = line.strip_prefix(name)?;
         (rest.starts_with(' ') || rest.starts_with('{'))

@@ -16,6 +16,7 @@ const GROWTH_KIB: f64 = 4096.0;
 /// Everything that was found.
 #[derive(Serialize)]
 pub struct Report {
+    name: &'static str,
     seconds: u64,
     /// The load was not ended early.
     is_whole: bool,
@@ -43,6 +44,7 @@ impl Report {
 }
 
 pub fn judge(
+    name: &'static str,
     series: &Series,
     exchanges: &[Account],
     chores: &[Done],
@@ -66,14 +68,32 @@ pub fn judge(
     checks.push(back("connections", |sample| number(sample.connections)));
     checks.push(back("states", |sample| number(sample.states)));
     checks.push(back("bindings of NAT", |sample| number(sample.bindings)));
+    checks
+        .push(back("packets that have begun and not ended", |sample| number(sample.missing.unsigned_abs())));
+    checks.push(as_before(series, end, "interfaces", |sample| sample.interfaces));
+    checks.push(as_before(series, end, "routes", |sample| sample.routes));
     checks.extend(went_wrong(exchanges, chores));
     Report {
+        name,
         seconds: series.last().at.as_secs().min(lasts.as_secs()),
         is_whole,
         packets: end.packets - series.before().packets,
         checks,
         exchanges: exchanges.to_vec(),
         chores: chores.to_vec(),
+    }
+}
+
+/// As many as before the load.
+fn as_before(series: &Series, end: &Sample, what: &str, of: fn(&Sample) -> u64) -> Check {
+    let before = of(series.before());
+    Check {
+        what: what.to_owned(),
+        before: Some(number(before)),
+        most: series.all().iter().map(|sample| number(of(sample))).reduce(f64::max),
+        after: number(of(end)),
+        needs: before.to_string(),
+        is_well: of(end) == before,
     }
 }
 
@@ -176,7 +196,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (minutes, packets) = (number(self.seconds) / 60.0, self.packets);
         let early = if self.is_whole { "" } else { ", ended early" };
-        writeln!(f, "\nsoak: {minutes:.1} minutes{early}, {packets} packets\n")?;
+        writeln!(f, "\n{}: {minutes:.1} minutes{early}, {packets} packets\n", self.name)?;
         writeln!(f, "{:60}  {:>9}  {:>9}  {:>9}  needs", "what", "before", "most", "after")?;
         for check in &self.checks {
             let Check { what, before, most, after, needs, is_well } = check;
@@ -228,7 +248,7 @@ mod tests {
     }
 
     fn passed(series: &Series) -> bool {
-        judge(series, &[], &[], Duration::from_secs(3600), true).passed()
+        judge("soak", series, &[], &[], Duration::from_secs(3600), true).passed()
     }
 
     #[test]
@@ -247,10 +267,13 @@ mod tests {
             ("packet buffers in use", |sample| sample.buffers_used = -1),
             ("states", |sample| sample.states = 1),
             ("bindings of NAT", |sample| sample.bindings = 1),
+            ("packets that have begun and not ended", |sample| sample.missing = -1),
+            ("interfaces", |sample| sample.interfaces = 1),
+            ("routes", |sample| sample.routes = 1),
         ] {
             let mut series = series(|_| 100_000);
             leave(series.settled.as_mut().unwrap());
-            let report = judge(&series, &[], &[], Duration::from_secs(3600), true);
+            let report = judge("soak", &series, &[], &[], Duration::from_secs(3600), true);
             let failed: Vec<_> =
                 report.checks.iter().filter(|check| !check.is_well).map(|check| &*check.what).collect();
             assert_eq!(failed, [name]);
@@ -262,7 +285,8 @@ mod tests {
         let series = series(|_| 100_000);
         let account =
             |well, wrong| Account { name: "echo".to_owned(), well, broken: 3, wrong, ..Account::default() };
-        let judged = |account| judge(&series, &[account], &[], Duration::from_secs(3600), true).passed();
+        let judged =
+            |account| judge("soak", &series, &[account], &[], Duration::from_secs(3600), true).passed();
         assert!(judged(account(5, 0)));
         assert!(!judged(account(5, 1)) && !judged(account(0, 0)));
     }
