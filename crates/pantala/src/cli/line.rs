@@ -7,8 +7,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 
 use super::{
-    Failure, Session, check, config, dhcp, drill, ifconfig, init, intrctl, ip, ipfw, neighbours, netstat,
-    ping, route, run, serve, sysctl, tcpdrop, tcpdump, up,
+    Failure, Session, check, config, dhcp, drill, extcap, ifconfig, init, intrctl, ip, ipfw, neighbours,
+    netstat, ping, route, run, serve, sysctl, tcpdrop, tcpdump, up,
 };
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, ReloadRequest, Reloaded};
@@ -124,6 +124,9 @@ pub(crate) enum Command {
     /// Capture packets, and print or write them
     #[command(override_usage = tcpdump::USAGE, after_help = tcpdump::HELP)]
     Tcpdump(Words),
+    /// Capture packets for Wireshark
+    #[command(override_usage = extcap::USAGE, after_help = extcap::HELP)]
+    Extcap(Words),
     /// Show variables of the stack and change them
     #[command(override_usage = sysctl::USAGE, after_help = sysctl::HELP)]
     Sysctl(Words),
@@ -271,6 +274,7 @@ impl Command {
             | Self::Netstat(words)
             | Self::Tcpdrop(words)
             | Self::Tcpdump(words)
+            | Self::Extcap(words)
             | Self::Sysctl(words)
             | Self::Intrctl(words)
             | Self::Ipfw(words)
@@ -375,6 +379,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         Command::Netstat(_) => netstat::Netstat::read(&words)?.run(session),
         Command::Tcpdrop(_) => tcpdrop::Tcpdrop::read(&words)?.run(session),
         Command::Tcpdump(_) => tcpdump::Tcpdump::read(&words)?.run(session),
+        Command::Extcap(_) => extcap::Extcap::read(&words)?.run(session),
         Command::Sysctl(_) => sysctl::Line::read(&words)?.run(session),
         Command::Intrctl(_) => intrctl::Intrctl::read(&words)?.run(session),
         Command::Ipfw(_) => ipfw::Ipfw::read(&words)?.run(session),

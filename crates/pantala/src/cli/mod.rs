@@ -7,6 +7,7 @@ mod check;
 mod config;
 mod dhcp;
 mod drill;
+mod extcap;
 mod flags;
 mod ifconfig;
 mod init;

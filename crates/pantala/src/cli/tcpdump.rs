@@ -1,25 +1,31 @@
 //! `tcpdump`: packets as they come from devices and go to them, and those that are dropped.
 
 mod files;
+mod pipe;
 mod printer;
 mod real;
 mod stream;
 mod strftime;
+mod vlan;
 
 use core::ops::ControlFlow;
 use std::io;
+use std::path::PathBuf;
 
 use dev::sys::libpcap;
 use wire::pcap::{self, Packet, Statistics};
 
 use self::files::Files;
+use self::pipe::Pipe;
 use self::printer::{Binary, JsonLines, Plain};
 use self::real::Real;
 use self::stream::Stream;
+pub(super) use self::vlan::is_vlan;
 use super::flags::Flags;
 use super::{Failure, Session};
+use crate::api::client::Client;
 use crate::api::wall_ns;
-use crate::api::{CapturePlace, CaptureRequest};
+use crate::api::{CapturePlace, CaptureRequest, Interface};
 use crate::interrupt::Stop;
 use crate::plural::counted;
 
@@ -43,7 +49,8 @@ pub(crate) const HELP: &str =
   -A -e -n -N -q -S -t -v -x -X
                 given to tcpdump, if that is installed: it prints the packets
 
-FILTER is a pcap-filter(7), which libpcap compiles if it is installed.
+A VLAN is captured on the interface below it, with its tags. FILTER is a
+pcap-filter(7), which libpcap compiles if it is installed.
 
 Examples:
   pantala tcpdump -ni lan port 80
@@ -61,6 +68,8 @@ pub(crate) struct Tcpdump {
     filter: String,
     count: Option<u64>,
     write: Option<String>,
+    /// A pipe to write into instead.
+    pipe: Option<PathBuf>,
     rotation: files::Rotation,
     /// Flags for the real tcpdump.
     passed: Vec<String>,
@@ -86,11 +95,18 @@ impl Tcpdump {
         let rotation = files::Rotation::read(&flags, write.as_deref())?;
         let passed = PASSED.chars().flat_map(|letter| vec![format!("-{letter}"); flags.count(letter)]);
         let (passed, filter) = (passed.collect(), flags.operands.join(" "));
-        Ok(Self { request, filter, count, write, rotation, passed })
+        Ok(Self { request, filter, count, write, pipe: None, rotation, passed })
     }
 
-    pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
+    /// A capture that ends when the reader of a pipe closes it.
+    pub(crate) fn into_pipe(request: CaptureRequest, filter: String, pipe: PathBuf) -> Self {
+        let (rotation, passed) = (files::Rotation::default(), Vec::new());
+        Self { request, filter, count: None, write: None, pipe: Some(pipe), rotation, passed }
+    }
+
+    pub(crate) fn run(mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         let Session { client, json, term } = session;
+        self.go_below(client)?;
         let request = self.compiled()?;
         let stop = Stop::on_signals()?;
         let mut output = self.output(*json)?;
@@ -130,8 +146,18 @@ impl Tcpdump {
         failed.map_or(closed, Err)
     }
 
+    /// Captures a VLAN where its frames are. One among several interfaces is left to the stack, which says what to do.
+    fn go_below(&mut self, client: &Client) -> Result<(), Failure> {
+        if let [name] = self.request.interfaces.as_slice() {
+            let all: Vec<Interface> = client.get("/v1/interfaces")?;
+            let (name, filter) = vlan::below(&all, name, &self.filter);
+            (self.request.interfaces, self.filter) = (vec![name], filter);
+        }
+        Ok(())
+    }
+
     /// The request, with the filter as libpcap compiles it.
-    fn compiled(&self) -> Result<CaptureRequest, Failure> {
+    pub(crate) fn compiled(&self) -> Result<CaptureRequest, Failure> {
         let mut request = self.request.clone();
         if !self.filter.is_empty() {
             let insns = libpcap::compile(&self.filter, request.snap_len).map_err(|why| match why {
@@ -144,6 +170,9 @@ impl Tcpdump {
     }
 
     fn output(&self, json: bool) -> Result<Box<dyn Output>, Failure> {
+        if let Some(pipe) = &self.pipe {
+            return Ok(Box::new(Pipe::open(pipe)?));
+        }
         Ok(match self.write.as_deref() {
             Some("-") => Box::new(Binary),
             Some(name) => Box::new(Files::new(name, self.rotation)),
@@ -243,7 +272,7 @@ fn interfaces(names: &str) -> Vec<String> {
     if names == "any" { Vec::new() } else { names.split(',').map(str::to_owned).collect() }
 }
 
-fn places(words: &str) -> Result<Vec<CapturePlace>, Failure> {
+pub(crate) fn places(words: &str) -> Result<Vec<CapturePlace>, Failure> {
     let mut places = Vec::new();
     for word in words.split(',') {
         match word {

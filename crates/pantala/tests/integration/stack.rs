@@ -4,6 +4,7 @@ pub(crate) mod caller;
 mod captures;
 mod changes;
 mod ends;
+mod extcap;
 pub(crate) mod resources;
 mod ready;
 mod rights;
@@ -12,4 +13,4 @@ mod tunnels;
 mod vlans;
 mod wires;
 
-harness::modules![captures, changes, ends, ready, rights, scrape, tunnels, vlans, wires];
+harness::modules![captures, changes, ends, extcap, ready, rights, scrape, tunnels, vlans, wires];

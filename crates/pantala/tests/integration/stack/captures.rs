@@ -15,9 +15,9 @@ use wire::pcap::{Block, Blocks, Direction};
 use crate::stack::caller::{CLIENT, Caller, PATIENCE, SERVER, echo, is_heard, pair};
 
 /// A packet of a capture: interface, direction, comment, bytes.
-type Shown = (u32, Option<Direction>, String, Vec<u8>);
+pub(super) type Shown = (u32, Option<Direction>, String, Vec<u8>);
 
-fn packets(pcapng: &[u8]) -> Vec<Shown> {
+pub(super) fn packets(pcapng: &[u8]) -> Vec<Shown> {
     let packets = Blocks::new(pcapng).filter_map(|(_, block)| match block {
         Block::Packet(packet) => {
             Some((packet.interface, packet.direction, packet.comment.to_owned(), packet.bytes.to_vec()))
@@ -78,20 +78,20 @@ fn both_ends_of_a_wire_capture_the_same_bytes_in_both_families() {
 }
 
 /// A running command, which ends with the value.
-struct Dump {
+pub(super) struct Dump {
     child: Child,
     err: BufReader<std::process::ChildStderr>,
 }
 
 /// Standard error behind the first line, and the exit.
-struct Said {
-    err: String,
-    is_ok: bool,
+pub(super) struct Said {
+    pub(super) err: String,
+    pub(super) is_ok: bool,
 }
 
 impl Dump {
     /// Starts it, and returns when it captures.
-    fn start(socket: &Path, arguments: &[&str]) -> Self {
+    pub(super) fn start(socket: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pantala"));
         command.arg("--socket").arg(socket).arg("tcpdump").args(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -107,7 +107,7 @@ impl Dump {
         kill_process(id, Signal::INT).unwrap();
     }
 
-    fn ended(mut self) -> Said {
+    pub(super) fn ended(mut self) -> Said {
         let mut err = String::new();
         self.err.read_to_string(&mut err).unwrap();
         Said { err, is_ok: self.child.wait().unwrap().success() }
@@ -121,21 +121,41 @@ impl Drop for Dump {
 }
 
 /// A pair whose server has a control socket, in a folder that goes with the value.
-struct Lab {
+pub(super) struct Lab {
     server: Stack,
     client: Stack,
-    folder: PathBuf,
+    folder: Folder,
+}
+
+/// A folder that goes with the value.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("pantala-captures-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 impl Lab {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("pantala-captures-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+    pub(super) fn new(name: &str) -> Self {
+        let folder = Folder::new(name);
         let [one, other] = mem::wire(1).unwrap();
         let lan = |end, [v4, v6]: [&str; 2]| {
             Interface::mem(end).name("lan").address(format!("{v4}/24")).address(format!("{v6}/64"))
         };
-        let server = Stack::builder().threads(1).interface(lan(one, SERVER)).admin(folder.join("socket"));
+        let server = Stack::builder().threads(1).interface(lan(one, SERVER)).admin(folder.file("socket"));
         let server = server.start().unwrap();
         server.begin_on_all(echo).unwrap();
         let client = Stack::builder().threads(1).interface(lan(other, CLIENT)).start().unwrap();
@@ -146,24 +166,18 @@ impl Lab {
     }
 
     fn dump(&self, arguments: &[&str]) -> Dump {
-        Dump::start(&self.folder.join("socket"), arguments)
+        Dump::start(&self.folder.file("socket"), arguments)
     }
 
-    fn file(&self, name: &str) -> String {
-        self.folder.join(name).to_str().unwrap().to_owned()
+    pub(super) fn file(&self, name: &str) -> String {
+        self.folder.file(name).to_str().unwrap().to_owned()
     }
 
     /// A connection of each family.
-    fn talk(&self) {
+    pub(super) fn talk(&self) {
         for address in SERVER {
             assert!(is_heard(&self.client, 0, address, 1000), "{address}");
         }
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -1,26 +1,34 @@
 //! VLANs between two stacks, on a wire in memory.
 
+use dev::sys::libpcap;
 use pantala::api::InterfaceChange;
-use pantala::{Interface, Stack, mem};
+use pantala::{Builder, Interface, Stack, mem};
 
 use crate::stack::caller::{PATIENCE, echo, is_heard};
+use crate::stack::captures::{Dump, Folder, packets};
 
 /// The trunk without addresses, a VLAN, and a VLAN behind two tags.
 fn stack(end: mem::End, host: u8) -> Stack {
+    start(builder(end, host))
+}
+
+fn start(builder: Builder) -> Stack {
+    let stack = builder.start().unwrap();
+    stack.begin_on_all(echo).unwrap();
+    stack
+}
+
+fn builder(end: mem::End, host: u8) -> Builder {
     let over = |name: &str, device: &str, net: u8| {
         let (v4, v6) = (format!("192.0.{net}.{host}/24"), format!("2001:db8:{net}::{host}/64"));
         Interface::new(device).name(name).address(v4).address(v6)
     };
-    let stack = Stack::builder()
+    Stack::builder()
         .threads(2)
         .interface(Interface::mem(end).name("lan"))
         .interface(over("vlan10", "vlan:lan,10", 2))
         .interface(Interface::new("qinq:lan,100").name("outer"))
         .interface(over("inner", "vlan:outer,10", 3))
-        .start()
-        .unwrap();
-    stack.begin_on_all(echo).unwrap();
-    stack
 }
 
 fn pair() -> [Stack; 2] {
@@ -65,4 +73,45 @@ fn a_vlan_is_as_up_as_its_trunk() {
     }
 }
 
-harness::tests![connections_go_over_vlans_and_stacked_ones, a_vlan_is_as_up_as_its_trunk];
+/// The tags of a frame.
+fn tags(frame: &[u8]) -> Vec<u16> {
+    let tags = frame[12..].chunks(4).take_while(|tag| matches!(tag[..2], [0x81, 0] | [0x88, 0xa8]));
+    tags.map(|tag| u16::from_be_bytes([tag[2], tag[3]]) & 0xfff).collect()
+}
+
+fn a_vlan_is_captured_by_its_name_with_its_tags() {
+    if libpcap::compile("ip", 96).is_err() {
+        return harness::skip("needs libpcap");
+    }
+    let folder = Folder::new("vlan");
+    let [one, other] = mem::wire(2).unwrap();
+    let server = start(builder(one, 1).admin(folder.file("socket")));
+    let client = stack(other, 2);
+    for stack in [&server, &client] {
+        stack.wait_ready(PATIENCE).unwrap();
+    }
+    for (name, filter, expected) in [
+        ("vlan10", "", &[10][..]),
+        ("vlan10", "tcp port 7 or icmp", &[10]),
+        ("inner", "", &[100, 10]),
+        ("inner", "tcp port 7 or icmp", &[100, 10]),
+    ] {
+        let file = folder.file(&format!("{name}-{}.pcapng", filter.len()));
+        let (socket, path) = (folder.file("socket"), file.display().to_string());
+        let dump = Dump::start(&socket, &["-ni", name, "-c", "8", "-w", &path, filter]);
+        for addr in SERVERS {
+            assert!(is_heard(&client, 0, addr, 2000), "{addr}");
+        }
+        let said = dump.ended();
+        assert!(said.is_ok, "{name} {filter}: {}", said.err);
+        let shown = packets(&std::fs::read(&file).unwrap());
+        assert_eq!(shown.len(), 8);
+        assert!(shown.iter().all(|(.., frame)| tags(frame) == expected), "{name} {filter}: {shown:?}");
+    }
+}
+
+harness::tests![
+    connections_go_over_vlans_and_stacked_ones,
+    a_vlan_is_as_up_as_its_trunk,
+    a_vlan_is_captured_by_its_name_with_its_tags
+];
