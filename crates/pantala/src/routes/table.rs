@@ -1,6 +1,7 @@
 //! The routes of a source.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as MapEntry;
 use std::sync::Arc;
 
 use net::fib::{Hop, Prefix, To};
@@ -25,6 +26,10 @@ pub(crate) struct Table {
     round: u16,
     /// Paths.
     paths: usize,
+    /// Paths that were told in this round.
+    fresh: usize,
+    /// Prefixes that the stack has a route to.
+    installed: usize,
     /// Limit of paths.
     paths_max: usize,
     scratch: Vec<RawHop>,
@@ -104,6 +109,8 @@ impl Default for Table {
             dirty: Vec::new(),
             round: 0,
             paths: 0,
+            fresh: 0,
+            installed: 0,
             paths_max: ROUTES_MAX,
             scratch: Vec::new(),
             counts: Counts::default(),
@@ -121,9 +128,14 @@ impl Table {
         };
         let priority = told.priority(route);
         let round = self.round;
-        let entry = self.routes.get(&to);
-        let before = entry.and_then(|entry| entry.paths.get(priority));
-        let is_full = entry.is_some_and(|entry| entry.paths.as_slice().len() >= PATHS_MAX);
+        let slot = self.routes.entry(to);
+        let (before, is_full) = match &slot {
+            MapEntry::Vacant(_) => (None, false),
+            MapEntry::Occupied(own) => {
+                let paths = &own.get().paths;
+                (paths.get(priority), paths.as_slice().len() >= PATHS_MAX)
+            }
+        };
         // Of several with one metric the kernel has the first in force, and lists it first.
         let is_listed = matches!(told, Told::ByKernel { is_listed: true });
         if is_listed && route.to.is_ipv4() && before.is_some_and(|before| before.round == round) {
@@ -142,13 +154,15 @@ impl Table {
             Some(before) => self.targets.release(before.target),
             None => self.paths += 1,
         }
-        let is_same = before.filter(|own| (own.target, own.protocol) == (target, route.protocol));
-        if let Some(before) = is_same {
-            path.since = before.since;
-        } else {
+        self.fresh += usize::from(before.is_none_or(|before| before.round != round));
+        let is_same = before.is_some_and(|own| (own.target, own.protocol) == (target, route.protocol));
+        if !is_same {
             self.dirty.push(to);
         }
-        self.routes.entry(to).or_default().paths.set(path);
+        // Next hops may have other numbers after a restart: a route that is told again keeps its age.
+        let is_old = |own: &Path| is_same || (own.round != round && own.protocol == route.protocol);
+        path.since = before.filter(is_old).map_or(now, |own| own.since);
+        slot.or_default().paths.set(path);
     }
 
     /// Ends a route, or takes the hops that are named out of it.
@@ -187,6 +201,7 @@ impl Table {
     /// Begins a resynchronisation: what is not said again until [`sweep`](Self::sweep) goes.
     pub(crate) fn begin_round(&mut self) {
         self.round = self.round.wrapping_add(1);
+        self.fresh = 0;
     }
 
     /// Ends a resynchronisation. Returns the number of routes that are removed.
@@ -222,6 +237,7 @@ impl Table {
             let Some(entry) = self.routes.get_mut(&to) else { continue };
             let best = entry.best(|id| self.targets.hops(id)).map(|path| (path.protocol, path.target));
             let before = core::mem::replace(&mut entry.installed, best.map(|(protocol, _)| protocol));
+            self.installed = self.installed + usize::from(best.is_some()) - usize::from(before.is_some());
             if matches!(entry.paths, Paths::None) {
                 self.routes.remove(&to);
             }
@@ -252,8 +268,10 @@ impl Table {
         let _ = self.targets.resolve(lead);
         self.dirty.clear();
         let targets = &self.targets;
+        self.installed = 0;
         self.routes.retain(|_, entry| {
             entry.installed = entry.best(|id| targets.hops(id)).map(|path| path.protocol);
+            self.installed += usize::from(entry.installed.is_some());
             !matches!(entry.paths, Paths::None)
         });
     }
@@ -272,11 +290,10 @@ impl Table {
 
     /// Routes, those of them that are stale, and those to prefixes of which no route leads anywhere here.
     pub(crate) fn routes(&self) -> Held {
-        let all = || self.routes.values().flat_map(|entry| entry.paths.as_slice());
         Held {
             routes: self.paths,
-            stale: all().filter(|path| path.round != self.round).count(),
-            idle: self.routes.values().filter(|entry| entry.installed.is_none()).count(),
+            stale: self.paths - self.fresh,
+            idle: self.routes.len() - self.installed,
             targets: self.targets.usage().0,
             next_hops: self.targets.usage().1,
         }
@@ -328,6 +345,7 @@ impl Table {
             entry.paths.remove(path.priority);
             self.targets.release(path.target);
             self.paths -= 1;
+            self.fresh -= usize::from(path.round == self.round);
         }
     }
 

@@ -43,6 +43,8 @@ struct Reading {
     left: Vec<Listing>,
     /// Number of the answer that is read now; 0 for none.
     sequence: u32,
+    /// The list that it is.
+    now: Option<Listing>,
     /// Whether what is read has a gap.
     is_broken: bool,
     /// When all is to be read again.
@@ -158,7 +160,7 @@ impl Source {
     fn ask(&self, here: &mut Here) {
         let Some(next) = here.reading.left.pop() else { return };
         match here.monitor.get_mut().ask(next) {
-            Ok(sequence) => here.reading.sequence = sequence,
+            Ok(sequence) => (here.reading.sequence, here.reading.now) = (sequence, Some(next)),
             Err(why) => {
                 log::error(&format!("routes from kernel: cannot ask for a list: {why}"));
                 here.reading.soon();
@@ -180,9 +182,10 @@ impl Source {
         let is_listed = is_ours && message.flags & MULTI != 0;
         reading.is_broken |= is_listed && message.flags & NLM_F_DUMP_INTR != 0;
         match content {
-            // A kernel that has no next hops with numbers refuses to list them.
-            Content::Done(_) | Content::Error(_) if is_ours => {
+            Content::Done(error) | Content::Error(error) if is_ours => {
                 reading.sequence = 0;
+                // A kernel that has no next hops with numbers refuses to list them.
+                reading.is_broken |= error != 0 && reading.now != Some(Listing::NextHops);
                 return true;
             }
             Content::NewLink(link) => {
