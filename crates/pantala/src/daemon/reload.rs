@@ -279,7 +279,10 @@ impl Control {
         for interface in &plan.open {
             let index = self.free_index(&done.opened, &interface.name)?;
             let unit = self.free_unit(plan, &done.opened);
-            let opened = self.open(interface, index, unit)?;
+            let mut opened = self.open(interface, index, unit)?;
+            if let Some(before) = self.attached.iter().find(|own| own.config.name == interface.name) {
+                opened.by_hand.clone_from(&before.by_hand);
+            }
             done.opened.push(opened);
             fault(Step::Opened)?;
         }

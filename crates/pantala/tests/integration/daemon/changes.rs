@@ -45,7 +45,8 @@ fn an_address_published_by_hand_outlasts_changes_and_reloads() {
     for (word, host) in both {
         daemon.shows(&format!("{word} -s {host} auto pub"));
     }
-    for change in ["ifconfig lan 192.0.2.97/24 alias", "reload"] {
+    // The link address needs the device anew.
+    for change in ["ifconfig lan 192.0.2.97/24 alias", "ifconfig lan ether 02:00:00:00:00:97", "reload"] {
         daemon.shows(change);
         for (word, host) in both {
             assert!(daemon.shows(&format!("{word} -an")).contains(host), "{host} behind `{change}`");
