@@ -8,6 +8,7 @@ mod polling;
 mod forwarding;
 mod tunnels;
 mod vlans;
+mod live_links;
 mod vxlans;
 mod neighbours;
 mod proxies;
