@@ -96,7 +96,7 @@ fn soak(
     release: bool,
 ) -> Result<verdict::Report> {
     let mut lab = Lab::start(release)?;
-    let before = Sample::take(&lab, Duration::ZERO).context("before the load")?;
+    let before = at_rest(&lab).context("before the load")?;
     lab.begin_load()?;
     let mut series = Series::new(before);
     let ended = under_load(&mut lab, changes, &mut series, lasts);
@@ -107,6 +107,19 @@ fn soak(
     }
     let is_whole = go_on().is_ok();
     Ok(verdict::judge(name, &series, &loads, &changes.done(), lasts, is_whole))
+}
+
+/// Waits until routes come no more: addresses are in use behind the detection of duplicates.
+fn at_rest(lab: &Lab) -> Result<Sample> {
+    let mut last = Sample::take(lab, Duration::ZERO)?;
+    loop {
+        pause(STEP)?;
+        let sample = Sample::take(lab, Duration::ZERO)?;
+        if sample.routes == last.routes {
+            return Ok(sample);
+        }
+        last = sample;
+    }
 }
 
 /// Makes changes beside the load, and takes samples.
