@@ -12,6 +12,7 @@ pub mod table;
 mod walk;
 mod fastpath;
 mod trace;
+mod traced;
 mod cached_verdict;
 mod flow_match;
 pub mod state;
@@ -66,6 +67,7 @@ pub(crate) use state::answering;
 #[cfg(test)]
 pub(crate) use trace::Trace;
 pub(crate) use trace::{Known, Lookups, Met};
+pub use traced::{Asked, StateHit};
 pub use walk::PairMessage;
 
 /// One CPU's firewall: the rules that all share, and what it alone remembers.

@@ -37,4 +37,4 @@ pub use ip::{
 };
 pub use link::{bridge, driver, ether, fdb, logical, stp, tables, tunnel, vxlan};
 pub use out::{ifq, offload};
-pub use turn::{capture, cpu, msg, netisr, next, ringmap, rss, sysctl, timers};
+pub use turn::{capture, cpu, msg, netisr, next, ringmap, rss, sysctl, timers, trace};

@@ -10,4 +10,5 @@ pub mod rss;
 pub mod ringmap;
 pub mod next;
 pub mod capture;
+pub mod trace;
 pub mod sysctl;

@@ -6,6 +6,7 @@ pub mod affinity;
 pub mod append;
 pub mod caps;
 pub mod carrier;
+pub mod cycles;
 pub mod ethtool;
 pub mod fdinfo;
 pub mod heap;

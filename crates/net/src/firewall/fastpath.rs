@@ -52,6 +52,11 @@ impl Chunk {
         &mut self.traces[self.at.min(CHUNK)]
     }
 
+    /// A packet that is none of a chunk has met nothing yet.
+    pub(super) const fn begin_alone(&mut self) {
+        self.traces[CHUNK] = Trace::NOTHING;
+    }
+
     /// The state that has judged the packet in hand at a hook before, in this turn.
     pub(super) fn judge_of(&self) -> Option<Mark> {
         let trace = self.traces.get(self.at).filter(|_| self.is_traced && self.at < CHUNK)?;
@@ -79,6 +84,11 @@ impl Firewall {
     /// Returns the trace of the packet at this position of the chunk.
     pub(crate) const fn trace_of(&self, at: usize) -> &Trace {
         &self.chunk.traces[at % CHUNK]
+    }
+
+    /// Returns the trace at a position, or of a packet that is none of the chunk.
+    pub(super) fn trace_at(&self, at: usize) -> &Trace {
+        &self.chunk.traces[at.min(CHUNK)]
     }
 
     /// Whether packets take no short ways: where flows are redirected, their states are looked for first; and tests
@@ -329,6 +339,7 @@ impl Firewall {
             counters.count(looking.id, 1, seen.bytes.into(), cpu.now);
         }
         counters.count(rule.id, 1, seen.bytes.into(), cpu.now);
+        chunk.trace().meet(rule.id);
         // What the flow's later packets meet, they find out.
         chunk.trace().holds = false;
         Some(Ok(()))

@@ -27,6 +27,14 @@ pub struct HandoffPoint {
     pub(super) task: HandoffTask,
 }
 
+impl HandoffPoint {
+    /// Returns the CPU that goes on with the packet.
+    #[must_use]
+    pub const fn owner(&self) -> CpuId {
+        self.owner
+    }
+}
+
 /// The task of another CPU on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HandoffTask {

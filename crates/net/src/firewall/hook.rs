@@ -3,10 +3,11 @@
 use ipfw::rule::Hook;
 use pkt::{Flags, Pkt};
 
-use super::Firewall;
+use super::{Firewall, traced};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::CHUNK;
 use crate::turn::next::Next;
+use crate::turn::trace;
 
 /// Hooks that have rules, one bit each. One that has none is not on any packet's way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +86,9 @@ pub(super) fn is_own(pkt: &Pkt, hook: Hook) -> bool {
 }
 
 fn ask_rules(cpu: &mut Cpu, pkt: &mut Pkt, hook: Hook) -> Option<Next> {
+    if cpu.watched && trace::is_on(cpu) {
+        return traced::ask(cpu, pkt, hook);
+    }
     if cpu.firewall.as_mut().is_some_and(|firewall| firewall.passes_alone(pkt, hook, cpu.now)) {
         return None;
     }
@@ -117,6 +121,20 @@ pub(crate) fn ask_all(
     if which == 0 || !cpu.hooks.has(hook) {
         return which;
     }
+    if cpu.watched && trace::is_on(cpu) {
+        return traced::ask_all(cpu, hook, pkts, next, which);
+    }
+    judge_all(cpu, hook, pkts, next, which)
+}
+
+#[inline]
+pub(super) fn judge_all(
+    cpu: &mut Cpu,
+    hook: Hook,
+    pkts: &mut [Pkt],
+    next: &mut [Next; CHUNK],
+    which: u64,
+) -> u64 {
     with(cpu, |firewall, cpu| firewall.judge_all(cpu, hook, pkts, next, which)).unwrap_or(which)
 }
 

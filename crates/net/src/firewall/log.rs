@@ -119,6 +119,11 @@ impl Log {
         Self { records: VecDeque::new(), seq: 0, amounts, full_at: Instant::START, suppressed: 0 }
     }
 
+    /// Returns the counts of all CPUs.
+    pub(super) fn amounts(&self) -> Arc<Amounts> {
+        Arc::clone(&self.amounts)
+    }
+
     /// Writes a packet down, unless its rule has fallen silent, or too many were lately.
     #[cold]
     pub(super) fn write(&mut self, now: Instant, pkt: &Pkt, entry: &Entry) {

@@ -62,6 +62,15 @@ impl Nat {
         self.place(number).ok().and_then(|at| self.instances.get(at))
     }
 
+    /// Copies what instances of the same numbers remember of a packet.
+    pub(super) fn learn(&mut self, other: &Self, pkt: &Pkt, now: Instant) {
+        for instance in &mut self.instances {
+            if let Some(other) = other.get(instance.spec().number) {
+                instance.learn(other, pkt, now);
+            }
+        }
+    }
+
     /// All instances.
     pub fn iter(&self) -> impl Iterator<Item = &Instance> {
         self.instances.iter()

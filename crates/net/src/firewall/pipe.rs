@@ -103,6 +103,11 @@ pub enum Refused<T> {
 }
 
 impl<T> Pipes<T> {
+    /// Returns the configuration, shared with the other CPUs.
+    pub(super) fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.config)
+    }
+
     /// No pipes, on CPU `id` of `cpus`, which has so many buffers.
     #[must_use]
     pub fn new(id: CpuId, cpus: u16, buffers: usize) -> Self {

@@ -30,6 +30,14 @@ pub struct Shape {
     pub(super) rule: RuleId,
 }
 
+impl Shape {
+    /// Returns the pipe or queue.
+    #[must_use]
+    pub const fn to(&self) -> To {
+        self.to
+    }
+}
+
 /// The place to resume a packet after a pipe.
 #[derive(Clone, Copy, Debug)]
 pub struct ResumePoint {

@@ -22,6 +22,7 @@ mod sweep;
 mod icmp_errors;
 mod keepalive;
 mod settings;
+mod learn;
 mod listing;
 mod fastpath;
 

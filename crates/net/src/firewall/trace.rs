@@ -153,6 +153,13 @@ impl Trace {
     }
 }
 
+impl Trace {
+    /// Whether it may have matched more rules than are remembered.
+    pub(super) const fn is_full(&self) -> bool {
+        self.met.len as usize == MATCHES
+    }
+}
+
 impl Known {
     const NOTHING: Self = Self { state: Mark::NONE, binding: Mark::NONE };
 }

@@ -36,6 +36,7 @@ use crate::link::ether;
 use crate::link::tables::{IfIndex, Ifnet, Tables};
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::next::Next;
+use crate::turn::trace;
 
 pub use admin::{Entry, delete, entries, set_static};
 pub use nud::State;
@@ -165,6 +166,9 @@ pub fn hold(cpu: &mut Cpu, pkt: Pkt) {
 /// [`hold`], where the next hop is not the one that the packet's route names.
 pub(crate) fn hold_for(cpu: &mut Cpu, pkt: Pkt, next_hop: IpAddr) {
     let key = Key { ifindex: pkt.outif, addr: next_hop };
+    if cpu.watched && trace::held(cpu, key.ifindex, next_hop) {
+        return cpu.pool.give(pkt);
+    }
     replicas::hold(cpu, key, pkt);
 }
 

@@ -190,6 +190,23 @@ impl Ifqs {
         }
     }
 
+    /// Queues of the same interfaces without packets.
+    pub(crate) fn empty_copy(&self, tables: &Tables, now: Instant) -> Self {
+        let key = u128::from(core::hash::BuildHasher::hash_one(&self.secret, "copy"));
+        let mut copy = Self::new(key, self.buffers_max * SHARE);
+        copy.tables_changed(tables, now);
+        for (index, queue) in (0..).zip(&self.queues) {
+            copy.connect(index, queue.via());
+        }
+        copy
+    }
+
+    /// Interfaces that have packets here, and how many.
+    pub(crate) fn waiting(&self) -> Vec<(IfIndex, usize)> {
+        let packets = |index: &IfIndex| Some((*index, self.queues.get(usize::from(*index))?.state().packets));
+        self.waiting.iter().filter_map(packets).collect()
+    }
+
     /// Learns which interfaces there are. Those without rings have no queue: their frames are queued at the device below. What
     /// waits for one that is down now, or gone, stays to be dropped.
     pub(crate) fn tables_changed(&mut self, tables: &Tables, now: Instant) {

@@ -118,6 +118,7 @@ pub fn attach(cpu: &mut Cpu, id: CaptureId, selection: Arc<Selection>, store: Bu
     }
     let offered = Vec::with_capacity(pkt::VEC_MAX);
     captures.list.push(Capture { id, selection, store, counts: Counts::default(), offered });
+    cpu.watched = true;
     Ok(())
 }
 
@@ -135,6 +136,7 @@ pub fn detach(cpu: &mut Cpu, id: CaptureId) -> Option<Buffer> {
     let capture = list.swap_remove(at);
     if list.is_empty() {
         cpu.captures = None;
+        cpu.watched = cpu.tracer.is_some();
     }
     Some(capture.store)
 }

@@ -39,6 +39,7 @@ use crate::turn::next::{Resume, Stamp};
 use crate::turn::rss::{Placement, Share};
 use crate::turn::sysctl::Sysctls;
 use crate::turn::timers::Timers;
+use crate::turn::trace::{self, Tracer};
 
 /// Number of a netisr CPU, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,6 +131,10 @@ pub struct Cpu {
     pub(crate) decapsulated: Vec<Pkt>,
     /// Captures that are attached; `None` if there is none.
     pub captures: Option<Box<Captures>>,
+    /// Traces packets, while one is wanted.
+    pub(crate) tracer: Option<Box<Tracer>>,
+    /// Whether a capture or a tracer is attached.
+    pub watched: bool,
     /// Numbers for people.
     pub counters: Counters,
 }
@@ -140,8 +145,9 @@ const LOOPBACK_MAX: usize = 256;
 impl Cpu {
     /// Ends a packet, and counts of what.
     pub fn drop_pkt(&mut self, pkt: Pkt, reason: DropReason) {
-        if self.captures.is_some() {
+        if self.watched {
             capture::dropped(self, &pkt, reason);
+            trace::dropped(self, reason);
         }
         self.counters.drop(reason);
         self.pool.give(pkt);

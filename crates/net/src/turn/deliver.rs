@@ -4,15 +4,47 @@ use core::net::IpAddr;
 
 use wire::Protocol;
 
+use crate::base::four_tuple::FourTuple;
 use crate::base::ids::IfIndex;
 use crate::host::{ping, raw, tcp, udp};
 use crate::ip::icmp::{Message, Quoted};
 use crate::turn::cpu::Cpu;
+use crate::turn::trace::Headers;
 
 pub(crate) use crate::host::dhcp::is_of_new_host;
 pub(crate) use crate::host::ping::reply as echo_reply;
 pub(crate) use crate::host::raw::show as raw;
 pub(crate) use crate::host::{tcp::input as tcp, udp::input as udp};
+
+/// What takes a packet for this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// A TCP connection.
+    Connection,
+    /// A TCP connection that is not established yet.
+    HalfOpen,
+    /// The rest of a TCP connection.
+    TimeWait,
+    /// A listener.
+    Listener,
+    /// A UDP socket.
+    Socket,
+    /// No socket: the sender is told.
+    None,
+    /// The stack itself: ICMP, and protocols without ports.
+    Stack,
+}
+
+/// Returns what a packet with these headers, received by an interface, is for.
+pub(crate) fn recipient(cpu: &Cpu, rcvif: IfIndex, headers: &Headers) -> Recipient {
+    let Some((src_port, dst_port)) = headers.ports else { return Recipient::Stack };
+    let ends = FourTuple::new((headers.dst, dst_port).into(), (headers.src, src_port).into(), rcvif);
+    if headers.protocol == Protocol::UDP {
+        let has_socket = cpu.udp.as_ref().is_some_and(|sockets| sockets.has(&ends));
+        return if has_socket { Recipient::Socket } else { Recipient::None };
+    }
+    cpu.tcp.as_ref().map_or(Recipient::None, |pcbs| pcbs.recipient(&ends))
+}
 
 /// Reports an ICMP error of `from`, received on `ifindex`, to the sender of the quoted packet; false if there is none.
 pub(crate) fn icmp_error(

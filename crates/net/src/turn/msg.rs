@@ -181,7 +181,23 @@ fn pair(waker: &Waker, flag: Flag) -> (PeerTx, PeerRx) {
     (peer, PeerRx { packets: packets_end, home: home_end, messages: messages_end, is_speaking: false })
 }
 
+impl Msg {
+    /// The packet that it brings, if it is one that the firewall has sent.
+    pub(crate) fn into_packet(self) -> Option<Pkt> {
+        match self {
+            Self::Shape(message) => Some(message.into_packet()),
+            Self::Away(message) => Some(message.into_packet()),
+            _ => None,
+        }
+    }
+}
+
 impl Peers {
+    /// No way to any other CPU: messages stay here.
+    pub(crate) fn none(cpus: usize) -> Self {
+        Self { to: (0..cpus).map(|_| None).collect(), busy: Vec::new(), own: VecDeque::new() }
+    }
+
     /// Stages a packet for another CPU; the roll-up publishes it.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod control;
 mod out;
 mod passes;
 mod rings;
+mod traced;
 
 pub use burst::{BURST_MAX, EACH_BURST_MAX, Polling};
 pub use control::{Parts, Shared};
@@ -27,6 +28,7 @@ use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::msg::Inbox;
 use crate::turn::next::{Next, Resume};
 use crate::turn::timers;
+use crate::turn::trace;
 
 /// Messages handled in one turn at the most.
 const MESSAGES_MAX: usize = 512;
@@ -125,12 +127,10 @@ impl Netisr {
         if work.frames.is_empty() {
             return;
         }
-        match from {
-            From::Ring(ifindex) => work.way_in(cpu, ifindex),
-            From::Inside => work.resume(cpu),
+        if cpu.watched && cpu.tracer.is_some() {
+            return self.input_traced(from);
         }
-        work.route::<Ip4>(cpu);
-        work.route::<Ip6>(cpu);
+        pass(work, cpu, from);
         self.answer();
         self.transmit(false);
         if !self.cpu.decapsulated.is_empty() {
@@ -192,9 +192,23 @@ impl Netisr {
     }
 }
 
+/// All passes over `work.frames`.
+#[inline(always)]
+fn pass(work: &mut Work, cpu: &mut Cpu, from: From) {
+    match from {
+        From::Ring(ifindex) => work.way_in(cpu, ifindex),
+        From::Inside => work.resume(cpu),
+    }
+    work.route::<Ip4>(cpu);
+    work.route::<Ip6>(cpu);
+}
+
 /// Brings one packet to the place that a stage named: all places a packet can go to, in one list.
 #[cold]
 pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
+    if cpu.watched && trace::dispatched(cpu, next) {
+        return cpu.pool.give(pkt);
+    }
     match next {
         Next::Arp => arp::input(cpu, pkt),
         Next::Bridge => bridge_io::input(cpu, pkt),

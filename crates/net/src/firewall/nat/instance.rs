@@ -89,6 +89,11 @@ impl Instance {
         &self.spec
     }
 
+    /// Returns its configuration, shared with the other CPUs.
+    pub(in super::super) fn shared_spec(&self) -> Arc<Spec> {
+        Arc::clone(&self.spec)
+    }
+
     /// Returns its bindings.
     #[must_use]
     pub const fn table(&self) -> &Table {
@@ -114,6 +119,24 @@ impl Instance {
         }
         self.table.set_max(spec.max);
         self.spec = spec;
+    }
+
+    /// Copies the bindings of another instance that a packet would find; room is left for as many as there.
+    pub(in super::super) fn learn(&mut self, other: &Self, pkt: &Pkt, now: Instant) {
+        let now = Tick::at(now);
+        self.table.set_max(other.table.max().saturating_sub(other.table.len()) + self.table.len());
+        let Some(shape) = Shape::read(pkt.head()).filter(|shape| shape.is_ip4) else { return };
+        let protocol = shape.protocol.0;
+        let out = Key { end: shape.src, remote: shape.remote(Side::Dst), protocol };
+        let back = Key { end: shape.dst, remote: shape.remote(Side::Src), protocol };
+        for (by, key) in [(By::Inside, out), (By::Outside, back)] {
+            let Some(binding) = other.table.peek(by, &key, now) else { continue };
+            if self.table.find(by, &key, now).is_none() {
+                self.table.set_max(self.table.max() + 1);
+                // There is room for it.
+                let _ = self.table.insert(binding, now);
+            }
+        }
     }
 
     /// Ends what has ended, looking at `budget` bindings at the most. Answers at how many it has looked.

@@ -50,6 +50,11 @@ pub struct Instance {
 const NO_WORD: Verdict = Verdict::Drop(DropReason::Nat64Untranslatable);
 
 impl Nat64 {
+    /// Returns the configurations of its instances, shared with the other CPUs.
+    pub(in super::super) fn specs(&self) -> Vec<Arc<Spec>> {
+        self.instances.iter().map(|instance| Arc::clone(&instance.spec)).collect()
+    }
+
     /// Has these instances and no others. One that was there before goes on with its bindings, unless others see other
     /// addresses now.
     pub fn configure(&mut self, specs: &[Arc<Spec>], secret: &mut Secret) {

@@ -167,23 +167,32 @@ impl Table {
     /// The live binding that has this key. One that is found to have ended is taken away.
     #[inline]
     pub fn find(&mut self, by: By, key: &Key, now: Tick) -> Option<Id> {
-        let hash = key.hash(&self.secret);
-        let mut at = self.index[by as usize].first(hash);
-        while at != NONE {
-            let (binding, links) = self.slab.get(at);
-            if binding.is(by, key) {
-                break;
-            }
-            at = links.chain[by as usize];
-        }
-        if at == NONE {
-            return None;
-        }
+        let at = self.position(by, key)?;
         if self.slab.get(at).0.expires < now {
             self.remove(Id(at));
             return None;
         }
         Some(Id(at))
+    }
+
+    /// Returns a copy of the live binding that has this key.
+    pub(super) fn peek(&self, by: By, key: &Key, now: Tick) -> Option<Binding> {
+        let (binding, _) = self.slab.get(self.position(by, key)?);
+        (binding.expires >= now).then_some(*binding)
+    }
+
+    #[inline]
+    fn position(&self, by: By, key: &Key) -> Option<u32> {
+        let hash = key.hash(&self.secret);
+        let mut at = self.index[by as usize].first(hash);
+        while at != NONE {
+            let (binding, links) = self.slab.get(at);
+            if binding.is(by, key) {
+                return Some(at);
+            }
+            at = links.chain[by as usize];
+        }
+        None
     }
 
     /// A binding.

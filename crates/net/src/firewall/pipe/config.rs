@@ -61,7 +61,7 @@ pub enum ConfigError {
 }
 
 /// A pipe.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pipe {
     pub(super) number: u16,
     /// Bit/s; 0 for no limit.
@@ -200,6 +200,16 @@ impl Config {
                 *pipe = Arc::new(Pipe { turns: wanted, ..pipe.copy() });
             }
         }
+    }
+
+    /// The same pipes with accounts of their own, each done by the CPU that a packet is on, and without chance.
+    pub(in super::super) fn apart(&self) -> Self {
+        let apart = |pipe: &Arc<Pipe>| {
+            let accounts = if pipe.flows.is_one { 0 } else { pipe.flows.max };
+            let accounts = Arc::new(Accounts::new(accounts));
+            Arc::new(Pipe { is_exact: false, duplicate: 0, accounts, ..(**pipe).clone() })
+        };
+        Self { pipes: self.pipes.iter().map(apart).collect(), ..self.clone() }
     }
 
     /// The pipe of this number.

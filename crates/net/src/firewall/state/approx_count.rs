@@ -49,6 +49,18 @@ impl Loose {
         Arc::new(Self { common: AtomicU64::new(0), asked: AtomicU64::new(0), cpus })
     }
 
+    /// Counts on from the states of another, which does not change with it.
+    #[must_use]
+    pub fn above(other: &Self) -> Arc<Self> {
+        let loose = Self::new(other.cpus.len());
+        let total = other.total();
+        loose.common.store(total, Relaxed);
+        if let Some(first) = loose.cpus.first() {
+            first.0.store(total, Relaxed);
+        }
+        loose
+    }
+
     /// States on all CPUs: exact at rest, and a moment old else.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -60,6 +72,11 @@ impl Share {
     pub(super) fn new(loose: Arc<Loose>, cpu: CpuId) -> Self {
         let cpu = cpu.index() % loose.cpus.len();
         Self { loose, cpu, untold: 0 }
+    }
+
+    /// Returns the count of all CPUs.
+    pub(super) fn loose(&self) -> Arc<Loose> {
+        Arc::clone(&self.loose)
     }
 
     /// Whether there is room for another state, as far as is known.

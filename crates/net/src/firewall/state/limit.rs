@@ -27,11 +27,16 @@ pub struct Limit {
     pub max: u16,
 }
 
+/// Groups of counts that go on from others: a packet makes few.
+const ABOVE_MAX: usize = 16;
+
 /// The counts that all CPUs share.
 pub struct Limits {
     tally: Tally,
     /// All CPUs must hash alike.
     key: Secret,
+    /// Counts that these go on from, and do not change.
+    below: Option<Arc<Self>>,
 }
 
 /// The fields that the states of a track share. Those outside of the limit are 0.
@@ -106,13 +111,26 @@ impl Limits {
     #[must_use]
     pub fn new(secret: &Secret, tracks: usize) -> Arc<Self> {
         let key = u128::from(secret.hash_one("limit 0")) << 64 | u128::from(secret.hash_one("limit 1"));
-        Arc::new(Self { tally: Tally::new(tracks), key: Secret::new(key) })
+        Arc::new(Self { tally: Tally::new(tracks), key: Secret::new(key), below: None })
+    }
+
+    /// Counts on from other counts, which do not change with these.
+    #[must_use]
+    pub fn above(other: &Arc<Self>) -> Arc<Self> {
+        let key = Secret::new(u128::from(other.key.hash_one("above")));
+        Arc::new(Self { tally: Tally::new(ABOVE_MAX), key, below: Some(Arc::clone(other)) })
     }
 
     /// States of a group on all CPUs.
     #[must_use]
     pub fn count(&self, group: &Group) -> u16 {
-        self.tally.get(self.key.hash_one(group))
+        let below = self.below.as_ref().map_or(0, |below| below.count(group));
+        below.saturating_add(self.tally.get(self.key.hash_one(group)))
+    }
+
+    /// How many of `max` are left above the counts that these go on from.
+    fn left(&self, group: &Group, max: u16) -> u16 {
+        self.below.as_ref().map_or(max, |below| max.saturating_sub(below.count(group)))
     }
 }
 
@@ -140,6 +158,11 @@ impl Tracks {
         Self { slab: Slab::new(), index: Index::new(), members: Slab::new(), empty: VecDeque::new(), limits }
     }
 
+    /// Returns the counts of all CPUs.
+    pub(super) fn limits(&self) -> Arc<Limits> {
+        Arc::clone(&self.limits)
+    }
+
     pub(super) const fn len(&self) -> usize {
         self.slab.len()
     }
@@ -161,7 +184,8 @@ impl Tracks {
         if track.is_none() && self.slab.len() >= tracks_max as usize {
             return Err(Outside::Full);
         }
-        self.limits.tally.take(hash, max).map_err(|refused| match refused {
+        let left = self.limits.left(group, max);
+        self.limits.tally.take(hash, left).map_err(|refused| match refused {
             shared_limit::Refused::Limit => Outside::Limit,
             shared_limit::Refused::Busy | shared_limit::Refused::Full => Outside::Full,
         })?;

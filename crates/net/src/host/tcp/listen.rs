@@ -283,6 +283,11 @@ impl Listeners {
         listeners.get_mut(at?)
     }
 
+    /// Tells whether there is one for a connection between `ends`.
+    pub(super) fn has(&self, ends: &FourTuple) -> bool {
+        self.ports.get(&ends.local_port).is_some_and(|listeners| chosen(listeners, ends).is_some())
+    }
+
     /// Returns the IP header fields of replies by the owner of the local address of `ends`, listening or not.
     pub(super) fn tx_params(&self, ends: &FourTuple) -> Option<IpTxParams> {
         let places = self.ports.get(&ends.local_port)?;

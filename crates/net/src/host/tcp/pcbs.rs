@@ -32,6 +32,7 @@ use crate::base::secret::Secret;
 use crate::base::time::Instant;
 use crate::host::app::Watch;
 use crate::host::pcb::{self, FourTuple};
+use crate::turn::deliver::Recipient;
 use pkt::Note;
 
 /// Connections that stand, or are about to, on one CPU at the most.
@@ -246,6 +247,17 @@ impl Pcbs {
     pub(super) fn find(&self, ends: &FourTuple) -> Option<Found> {
         let is_it = |number| self.tables.ends(Found::from(number)) == Some(ends);
         self.index.find(ends.hash(&self.secret), is_it).map(Found::from)
+    }
+
+    /// Returns what a segment between `ends` is for.
+    pub(crate) fn recipient(&self, ends: &FourTuple) -> Recipient {
+        match self.find(ends) {
+            Some(Found::Conn(_)) => Recipient::Connection,
+            Some(Found::Half(_)) => Recipient::HalfOpen,
+            Some(Found::Wait(_)) => Recipient::TimeWait,
+            None if self.listeners.has(ends) => Recipient::Listener,
+            None => Recipient::None,
+        }
     }
 
     /// Returns the connection between `ends`.

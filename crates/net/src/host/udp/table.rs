@@ -146,7 +146,7 @@ impl Sockets {
     }
 
     /// Whether there is a socket for datagrams between `ends`.
-    pub(super) fn has(&self, ends: &FourTuple) -> bool {
+    pub(crate) fn has(&self, ends: &FourTuple) -> bool {
         self.connected(ends).or_else(|| self.waiting(ends)).is_some()
     }
 

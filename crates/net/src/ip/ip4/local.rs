@@ -14,7 +14,7 @@ use crate::turn::cpu::Cpu;
 use crate::turn::deliver;
 use crate::turn::netisr::dispatch;
 use crate::turn::next::Next;
-use crate::turn::pfil;
+use crate::turn::{pfil, trace};
 
 /// Where the protocol stands in the header.
 const PROTOCOL_AT: u32 = 9;
@@ -46,6 +46,9 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         return dispatch(cpu, pkt, next);
     }
     cpu.count(Count::Ip4Local);
+    if cpu.watched && trace::local(cpu, &pkt) {
+        return cpu.pool.give(pkt);
+    }
     match protocol {
         Protocol::ICMP => icmp::input(cpu, pkt),
         Protocol::UDP => deliver::udp(cpu, pkt),

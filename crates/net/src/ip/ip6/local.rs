@@ -18,7 +18,7 @@ use crate::turn::cpu::Cpu;
 use crate::turn::deliver;
 use crate::turn::netisr::dispatch;
 use crate::turn::next::Next;
-use crate::turn::pfil;
+use crate::turn::{pfil, trace};
 
 /// Brings a packet for this host to its protocol, whole, past its extension headers.
 ///
@@ -58,6 +58,9 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         return dispatch(cpu, pkt, next);
     }
     cpu.count(Count::Ip6Local);
+    if cpu.watched && trace::local(cpu, &pkt) {
+        return cpu.pool.give(pkt);
+    }
     demux(cpu, pkt, &chain);
 }
 

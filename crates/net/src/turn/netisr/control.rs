@@ -115,6 +115,8 @@ impl Netisr {
             loopback: std::collections::VecDeque::new(),
             decapsulated: Vec::new(),
             captures: None,
+            tracer: None,
+            watched: false,
             counters,
         };
         let mut netisr = Self {
@@ -273,9 +275,7 @@ impl Netisr {
         for msg in unread {
             match msg {
                 Msg::Ring(moving) => moving.into_ring().driver.close(&mut cpu.pool),
-                Msg::Shape(message) => last.push(message.into_packet()),
-                Msg::Away(message) => last.push(message.into_packet()),
-                _ => {}
+                other => last.extend(other.into_packet()),
             }
         }
         for pkt in last {

@@ -23,7 +23,7 @@ use crate::link::tables::{IfIndex, Ifnet, Tables};
 use crate::out::ifq;
 use crate::turn::cpu::Cpu;
 use crate::turn::next::{Age, Next, Resume};
-use crate::turn::rss;
+use crate::turn::{rss, trace};
 
 /// Ways that packets of a chunk take, one bit each.
 const TO_LANE4: u8 = 1;
@@ -236,6 +236,9 @@ impl Work {
         }
         let Scratch { hops, next, .. } = scratch;
         F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
+        if cpu.watched {
+            trace::routed(cpu, lane.pkts.iter().next(), hops[0]);
+        }
         match forward_usual::<F>(cpu, &mut lane.pkts, hops, next) {
             Some((outif, bytes)) => ifq::output_all(cpu, &mut lane.pkts, outif, bytes),
             None => forward_singly::<F>(cpu, &mut lane.pkts, hops, next),

@@ -213,7 +213,7 @@ impl Netisr {
     /// 2c. Frames from my rings, round by round: a few from each, which go their whole way at once, until the rings are
     /// empty or their bursts used up.
     pub(super) fn receive(&mut self) -> usize {
-        if self.cpu.captures.is_some() { self.receive_captured() } else { self.receive_all::<false>() }
+        if self.cpu.watched { self.receive_captured() } else { self.receive_all::<false>() }
     }
 
     /// [`Self::receive`] while a capture is attached.

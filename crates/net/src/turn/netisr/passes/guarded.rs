@@ -14,6 +14,7 @@ use crate::link::tables::IfIndex;
 use crate::out::ifq;
 use crate::turn::cpu::Cpu;
 use crate::turn::next::Next;
+use crate::turn::trace;
 use crate::{firewall, flow};
 
 /// Asks, looks all destinations up, asks again, and sends on.
@@ -41,6 +42,9 @@ pub(super) fn route<F: Routed>(cpu: &mut Cpu, lane: &mut Lane<F::Addr>, scratch:
     }
     if which != 0 {
         F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
+        if cpu.watched {
+            trace::routed(cpu, lane.pkts.iter().next(), hops[0]);
+        }
     }
     let is_asked_again = forwards && cpu.hooks.has_outward();
     if is_asked_again {
@@ -109,6 +113,9 @@ fn forward_missed<F: Routed>(
     firewall::begin(cpu, pkts.len());
     let which = firewall::ask_all(cpu, Hook::Ingress, pkts, next, missed);
     flow::lookup::<F>(&cpu.tables.fib, flows, pkts, hops, which);
+    if cpu.watched && which & 1 != 0 {
+        trace::routed(cpu, pkts.first(), hops[0]);
+    }
     forward_asking::<F>(cpu, pkts, hops, next, which);
     for at in bits(which) {
         let (hop, pkt) = (hops[at % CHUNK], &mut pkts[at]);

@@ -1,0 +1,38 @@
+//! The passes while packets are traced: each packet goes alone.
+
+use pkt::{Pkt, PktVec};
+
+use super::passes::From;
+use super::{Netisr, pass, push};
+use crate::turn::trace;
+
+impl Netisr {
+    /// [`Netisr::input`] while packets are traced.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn input_traced(&mut self, from: From) {
+        let mut chunk = PktVec::new();
+        core::mem::swap(&mut self.work.frames, &mut chunk);
+        let rcvif = match from {
+            From::Ring(ifindex) => Some(ifindex),
+            From::Inside => None,
+        };
+        for pkt in chunk.drain() {
+            trace::begin(&mut self.cpu, &pkt, rcvif);
+            push(&mut self.cpu, &mut self.work.frames, pkt);
+            pass(&mut self.work, &mut self.cpu, from);
+            trace::end(&mut self.cpu);
+            self.answer();
+            self.transmit(false);
+            if !self.cpu.decapsulated.is_empty() {
+                self.decapsulated();
+            }
+        }
+    }
+
+    /// Lets one packet go the way of a chunk, up to where connections would answer.
+    pub(crate) fn pass_alone(&mut self, pkt: Pkt) {
+        push(&mut self.cpu, &mut self.work.frames, pkt);
+        pass(&mut self.work, &mut self.cpu, From::Inside);
+    }
+}
