@@ -1,4 +1,4 @@
-//! Unsafe: reading the processor's cycle counter, which touches no memory.
+//! Unsafe: reads the processor's cycle counter.
 //!
 //! A clock for measurements of some hundred nanoseconds.
 #![allow(unsafe_code, reason = "the counter is read by an instruction")]

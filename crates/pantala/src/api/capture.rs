@@ -46,7 +46,7 @@ async fn read(stack: &SharedStack, capture: u32, parts: &mpsc::Sender<Bytes>) {
 }
 
 /// The parts as an HTTP body.
-pub(crate) struct Parts(mpsc::Receiver<Bytes>);
+pub(crate) struct Parts(pub(super) mpsc::Receiver<Bytes>);
 
 impl Body for Parts {
     type Data = Bytes;

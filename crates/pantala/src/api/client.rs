@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 
-use super::types::{CaptureRequest, Error, PingEvent, PingRequest};
+use super::types::{CaptureRequest, Error, PingEvent, PingRequest, TraceRequest, TracedPacket};
 
 /// Enough for a table of a million routes.
 const ANSWER_MAX: usize = 512 << 20;
@@ -169,10 +169,33 @@ impl Client {
         })
     }
 
-    async fn events(
+    /// Traces packets, and shows one after the other to `see`, until that breaks off, all have come, or the stack ends. An
+    /// interrupt ends it.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; [`ClientError::Output`] is what `see` fails with.
+    pub fn trace(
+        &self,
+        request: &TraceRequest,
+        mut see: impl FnMut(TracedPacket) -> io::Result<ControlFlow<()>>,
+    ) -> Result<(), ClientError> {
+        let body = serde_json::to_vec(request).unwrap_or_default();
+        self.runtime.block_on(async {
+            let answer = self.send(Method::POST, "/v1/trace", body).await?;
+            if !answer.status().is_success() {
+                return Err(self.refusal(answer).await);
+            }
+            tokio::select! {
+                ended = self.events(answer.into_body(), &mut see) => ended,
+                _ = tokio::signal::ctrl_c() => Ok(()),
+            }
+        })
+    }
+
+    async fn events<T: DeserializeOwned>(
         &self,
         mut body: Incoming,
-        see: &mut impl FnMut(PingEvent) -> io::Result<ControlFlow<()>>,
+        see: &mut impl FnMut(T) -> io::Result<ControlFlow<()>>,
     ) -> Result<(), ClientError> {
         let mut held = Vec::new();
         while let Some(frame) = body.frame().await {

@@ -40,6 +40,8 @@
 //! | `GET /v1/firewall/tables/NAME/lookup?key=` | [`FirewallTableEntry`]: what a key finds |
 //! | `GET /v1/firewall/log?after=` | [`FirewallLog`]: packets that rules with `log` matched |
 //! | `POST /v1/capture` | [`CaptureRequest`]; answered by a stream of pcapng, until the reader closes it |
+//! | `POST /v1/why` | [`WhyRequest`]: the way that a packet would take: [`WhyAnswer`] |
+//! | `POST /v1/trace` | [`TraceRequest`]; answered by a stream of [`TracedPacket`], until all have come or the reader closes it |
 //! | `POST /v1/reload` | read the configuration again: [`Reloaded`] |
 //! | `GET /metrics` | Prometheus text |
 //!
@@ -57,6 +59,8 @@ mod ping;
 pub mod server;
 pub mod sockets;
 pub mod stack;
+#[cfg(feature = "admin")]
+mod trace;
 mod types;
 
 pub(crate) use types::wall_ns;

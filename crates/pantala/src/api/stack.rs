@@ -14,7 +14,7 @@ use super::types::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, Interface,
     InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, ReloadRequest,
     Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource, RunningConfiguration,
-    Sysctl, SysctlChange, SysctlChanged,
+    Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
 };
 use crate::Mac;
 use crate::serve::Hit;
@@ -233,6 +233,33 @@ pub trait Stack: Filter + Sockets + Send {
 
     /// Ends a capture, if it is there.
     fn end_capture(&mut self, _capture: u32) {}
+
+    /// Returns the way that a packet would take, which is not sent, and leaves nothing behind.
+    ///
+    /// # Errors
+    /// There is no such interface, no such packet, no free buffer, or the netisrs do not answer.
+    fn why(&mut self, _request: &WhyRequest) -> Result<WhyAnswer, Error> {
+        Err(Error::new(ErrorKind::Unsupported, "this stack cannot be asked about packets"))
+    }
+
+    /// Begins to trace packets.
+    ///
+    /// # Errors
+    /// The filter cannot be run, packets are being traced already, or the netisrs do not answer.
+    fn begin_trace(&mut self, _request: &TraceRequest) -> Result<(), Error> {
+        Err(Error::new(ErrorKind::Unsupported, "this stack traces no packets"))
+    }
+
+    /// Returns the packets that were traced since the last call.
+    ///
+    /// # Errors
+    /// No packets are being traced, or the netisrs do not answer.
+    fn read_trace(&mut self) -> Result<TraceBatch, Error> {
+        Err(Error::new(ErrorKind::NotFound, "no packets are being traced"))
+    }
+
+    /// Ends tracing.
+    fn end_trace(&mut self) {}
 
     /// Reads the configuration again and changes what differs, without dropping a packet.
     ///

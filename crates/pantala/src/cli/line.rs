@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::{
     Failure, Session, check, config, dhcp, drill, extcap, ifconfig, init, intrctl, ip, ipfw, neighbours,
-    netstat, ping, route, run, serve, sysctl, tcpdrop, tcpdump, up,
+    netstat, ping, route, run, serve, sysctl, tcpdrop, tcpdump, trace, up, why,
 };
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, ReloadRequest, Reloaded};
@@ -127,6 +127,12 @@ pub(crate) enum Command {
     /// Capture packets for Wireshark
     #[command(override_usage = extcap::USAGE, after_help = extcap::HELP)]
     Extcap(Words),
+    /// Say what happens to a packet, step by step, without sending it
+    #[command(override_usage = why::USAGE, after_help = why::HELP)]
+    Why(Words),
+    /// Show the next packets on their way through the stack, step by step
+    #[command(override_usage = trace::USAGE, after_help = trace::HELP)]
+    Trace(Words),
     /// Show variables of the stack and change them
     #[command(override_usage = sysctl::USAGE, after_help = sysctl::HELP)]
     Sysctl(Words),
@@ -275,6 +281,8 @@ impl Command {
             | Self::Tcpdrop(words)
             | Self::Tcpdump(words)
             | Self::Extcap(words)
+            | Self::Why(words)
+            | Self::Trace(words)
             | Self::Sysctl(words)
             | Self::Intrctl(words)
             | Self::Ipfw(words)
@@ -380,6 +388,8 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         Command::Tcpdrop(_) => tcpdrop::Tcpdrop::read(&words)?.run(session),
         Command::Tcpdump(_) => tcpdump::Tcpdump::read(&words)?.run(session),
         Command::Extcap(_) => extcap::Extcap::read(&words)?.run(session),
+        Command::Why(_) => why::Why::read(&words)?.run(session),
+        Command::Trace(_) => trace::Trace::read(&words)?.run(session),
         Command::Sysctl(_) => sysctl::Line::read(&words)?.run(session),
         Command::Intrctl(_) => intrctl::Intrctl::read(&words)?.run(session),
         Command::Ipfw(_) => ipfw::Ipfw::read(&words)?.run(session),

@@ -26,7 +26,9 @@ mod sockets;
 pub(crate) mod sysctl;
 mod tcpdrop;
 mod tcpdump;
+mod trace;
 mod up;
+mod why;
 
 use std::ffi::OsString;
 use std::io;

@@ -14,6 +14,7 @@ mod routes;
 pub(crate) mod sockets;
 pub(crate) mod sysctl;
 pub(crate) mod table;
+mod trace;
 
 pub(crate) use dhcp::dhcp;
 pub(crate) use groups::groups;
@@ -26,3 +27,4 @@ pub(crate) use netstat::{Rates, counters, interfaces, keep, netisrs, pools, queu
 pub(crate) use ping::{Summary, ping_event, ping_head};
 pub(crate) use rings::rings;
 pub(crate) use routes::{destination, route_answer, route_sources, routes};
+pub(crate) use trace::{traced, why};

@@ -47,6 +47,7 @@ mod spanning;
 mod tunnels;
 mod vxlan;
 mod web;
+mod why;
 mod bad_configuration;
 
 harness::main![
@@ -93,5 +94,6 @@ harness::main![
     tunnels,
     vxlan,
     web,
+    why,
     bad_configuration,
 ];

@@ -138,8 +138,7 @@ pub(crate) fn receive(mut stream: TcpStream) -> io::Result<Digested> {
 /// The error (errno) that the network reports for a datagram; `None` if it reports none.
 pub(crate) fn refusal(from: &Netns, to: IpAddr, limit: Duration) -> Option<i32> {
     let socket = udp(from, to);
-    let (level, option) = Family::of(to).pick(RECVERR[0], RECVERR[1]);
-    set_int(&socket, level, option, 1).unwrap();
+    hear_errors(&socket, Family::of(to));
     socket.set_read_timeout(Some(limit)).unwrap();
     socket.connect(at(to, 33_434)).unwrap();
     socket.send(&[0; 8]).unwrap();
@@ -149,6 +148,12 @@ pub(crate) fn refusal(from: &Netns, to: IpAddr, limit: Duration) -> Option<i32> 
         }
         _ => None,
     }
+}
+
+/// Lets a socket report all ICMP errors, also those that may pass by.
+pub(crate) fn hear_errors(socket: &UdpSocket, family: Family) {
+    let (level, option) = family.pick(RECVERR[0], RECVERR[1]);
+    set_int(socket, level, option, 1).unwrap();
 }
 
 /// The path MTU that a socket finds when it sends unfragmentable datagrams of `len` bytes; and whether it was told

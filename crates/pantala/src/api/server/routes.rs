@@ -17,8 +17,9 @@ use super::SharedStack;
 use crate::api::types::{
     ConfigEdits, Error, ErrorKind, Family, InterfaceChange, NeighbourRequest, PingRequest, RefusedEdit,
     ReloadRequest, RingChange, RouteEdit, RouteEdits, RoutePage, SysctlChange, UndoRequest, Version,
+    WhyRequest,
 };
-use crate::api::{capture, metrics, ping};
+use crate::api::{capture, metrics, ping, trace};
 
 pub(crate) fn router(stack: SharedStack) -> Router {
     Router::new()
@@ -46,6 +47,8 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .route("/v1/sysctl/{name}", put(change_sysctl))
         .route("/v1/ping", post(start_ping))
         .route("/v1/capture", post(start_capture))
+        .route("/v1/why", post(why))
+        .route("/v1/trace", post(start_trace))
         .route("/v1/reload", post(reload))
         .route("/v1/config", get(configuration))
         .route("/v1/config/edits", post(edit_configuration))
@@ -256,6 +259,16 @@ async fn start_ping(State(stack): State<SharedStack>, body: Bytes) -> Answer {
 async fn start_capture(State(stack): State<SharedStack>, body: Bytes) -> Answer {
     let parts = capture::start(stack, &read(&body)?)?;
     Ok(typed("application/vnd.pcapng", Body::new(parts)))
+}
+
+async fn why(State(stack): State<SharedStack>, body: Bytes) -> Answer {
+    let request: WhyRequest = read(&body)?;
+    Ok(json(&stack.stack().why(&request)?))
+}
+
+async fn start_trace(State(stack): State<SharedStack>, body: Bytes) -> Answer {
+    let lines = trace::start(stack, &read(&body)?)?;
+    Ok(typed("application/x-ndjson", Body::new(lines)))
 }
 
 async fn reload(State(stack): State<SharedStack>, body: Bytes) -> Answer {

@@ -15,6 +15,7 @@ mod route_source;
 mod socket;
 mod stats;
 mod sysctl;
+mod trace;
 
 use core::fmt;
 use core::net::IpAddr;
@@ -54,6 +55,7 @@ pub use socket::{
 };
 pub use stats::{Counter, Counters, DropCount, Netisr, Pool};
 pub use sysctl::{Sysctl, SysctlChange, SysctlChanged};
+pub use trace::{TraceBatch, TraceEnd, TraceRequest, TraceStep, TracedPacket, WhyAnswer, WhyRequest};
 
 /// An address family, by BSD's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

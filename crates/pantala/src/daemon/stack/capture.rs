@@ -12,11 +12,13 @@ use super::super::control::Control;
 use crate::api::wall_ns;
 use crate::api::{CaptureBatch, CapturePlace, CaptureRequest, Error, ErrorKind};
 
-/// Captures that run.
+/// Captures that run, and traces.
 #[derive(Default)]
 pub(in super::super) struct Captures {
     list: Vec<Running>,
     last: u32,
+    /// Packets that are still to be traced, while any is.
+    pub(super) tracing: Option<u32>,
 }
 
 /// A capture.

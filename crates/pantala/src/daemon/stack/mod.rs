@@ -20,6 +20,8 @@ mod spanning;
 mod stations;
 mod stats;
 mod sysctl;
+mod trace;
+mod why;
 
 use core::net::IpAddr;
 
@@ -32,7 +34,7 @@ use crate::api::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, Family, Interface, InterfaceChange,
     LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, ReloadRequest, Reloaded, Ring,
     RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource, RunningConfiguration, Sysctl,
-    SysctlChange, SysctlChanged,
+    SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
 };
 
 impl Stack for Control {
@@ -153,6 +155,22 @@ impl Stack for Control {
 
     fn end_capture(&mut self, capture: u32) {
         self.detach_capture(capture);
+    }
+
+    fn why(&mut self, request: &WhyRequest) -> Result<WhyAnswer, Error> {
+        self.follow(request)
+    }
+
+    fn begin_trace(&mut self, request: &TraceRequest) -> Result<(), Error> {
+        self.attach_tracer(request)
+    }
+
+    fn read_trace(&mut self) -> Result<TraceBatch, Error> {
+        self.take_traced()
+    }
+
+    fn end_trace(&mut self) {
+        self.detach_tracer();
     }
 
     fn configuration(&mut self) -> Result<RunningConfiguration, Error> {
