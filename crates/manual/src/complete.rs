@@ -76,7 +76,7 @@ mod tests {
     fn words_are_those_of_usage_and_help() {
         let line = pantala::command_line();
         let of = |name: &str| words(line.find_subcommand(name).unwrap());
-        assert_eq!(of("arp"), ["-a", "-d", "-i", "-n", "-s"]);
+        assert_eq!(of("arp"), ["-a", "-d", "-i", "-n", "-s", "pub"]);
         assert_eq!(of("intrctl"), ["affinity", "list"]);
         let ipfw = of("ipfw");
         for word in ["-S", "-n", "add", "delete", "enable", "log", "nat64lsn", "pipe", "show", "table"] {
