@@ -182,6 +182,8 @@ impl Apps {
     ///
     /// [`Error::TooMany`], and why the program cannot begin.
     pub(crate) fn begin(&mut self, cpu: &mut Cpu, mut program: Box<dyn App>) -> Result<AppId, Error> {
+        // One that was ended in this turn may hold the address that this one wants.
+        self.close_left(cpu);
         let id = self.place()?;
         let mut own = Own::new(id);
         let begun = program.begin(&mut AppContext { cpu, own: &mut own });

@@ -44,6 +44,21 @@ fn read(bench: &mut Bench, id: Id, wanted: usize) -> Vec<u8> {
 }
 
 #[test]
+fn a_service_begins_at_the_address_of_one_that_was_ended_in_the_same_turn() {
+    for addr in families() {
+        let mut bench = service(Kind::Echo, addr);
+        let again = || Box::new(Service::new(Kind::Echo, (addr, PORT).into(), Settings::default()));
+        let netisr = &mut bench.netisrs[0];
+        assert_eq!(netisr.begin(again()).unwrap_err(), Error::AddrInUse);
+        let second = Service::new(Kind::Echo, (addr, PORT + 1).into(), Settings::default());
+        let second = netisr.begin(Box::new(second)).unwrap();
+        netisr.end(second);
+        let third = Service::new(Kind::Echo, (addr, PORT + 1).into(), Settings::default());
+        netisr.begin(Box::new(third)).unwrap();
+    }
+}
+
+#[test]
 fn characters_come_in_lines_of_72_each_begun_one_later_until_the_other_end_sends_no_more() {
     for addr in families() {
         let mut bench = service(Kind::Chargen, addr);
