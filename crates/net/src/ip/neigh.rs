@@ -172,6 +172,16 @@ pub(crate) fn hold_for(cpu: &mut Cpu, pkt: Pkt, next_hop: IpAddr) {
     replicas::hold(cpu, key, pkt);
 }
 
+/// Returns the number of neighbours whose use is to be reported at the end of the turn.
+pub(crate) fn uses(cpu: &Cpu) -> usize {
+    cpu.neigh.copies.used()
+}
+
+/// Takes back all uses of neighbours but so many, after a dry run.
+pub(crate) fn take_back(cpu: &mut Cpu, used: usize) {
+    cpu.neigh.copies.take_back(used);
+}
+
 /// Looks for a neighbour that a packet would have gone to, though it goes elsewhere.
 pub fn seek(cpu: &mut Cpu, key: Key) {
     replicas::seek(cpu, key);

@@ -23,8 +23,7 @@ use crate::out::{ifq, offload};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::dispatch;
 use crate::turn::next::{Next, Resume};
-use crate::turn::pfil;
-use crate::turn::rss;
+use crate::turn::{pfil, rss, trace};
 
 /// The differences between IPv4 and IPv6 in output.
 pub trait Source: Family {
@@ -85,7 +84,7 @@ pub(crate) fn send<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     if is_withheld(cpu, || F::src(&pkt)) {
         return cpu.drop_pkt(pkt, DropReason::AddressTentative);
     }
-    if pkt.len() > F::LEAST {
+    if pkt.len() > F::LEAST && !(cpu.watched && trace::is_dry(cpu)) {
         pmtu::note(cpu, &pkt);
     }
     if let Some(next) = pfil::ask(cpu, &mut pkt, Hook::LocalOut) {

@@ -354,7 +354,8 @@ pub(crate) fn held(cpu: &mut Cpu, ifindex: IfIndex, next_hop: IpAddr) -> bool {
     is_dry(cpu)
 }
 
-fn is_dry(cpu: &Cpu) -> bool {
+/// Whether the packet in hand is not to be sent.
+pub(crate) fn is_dry(cpu: &Cpu) -> bool {
     cpu.tracer.as_ref().is_some_and(|tracer| tracer.dry.is_some())
 }
 

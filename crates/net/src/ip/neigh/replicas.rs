@@ -134,6 +134,21 @@ impl Copies {
         Some(known.addrs)
     }
 
+    /// Returns the number of neighbours whose use is to be reported.
+    pub(super) const fn used(&self) -> usize {
+        self.used.len()
+    }
+
+    /// Takes back all uses but so many: nothing was sent.
+    pub(super) fn take_back(&mut self, used: usize) {
+        for key in self.used.drain(used.min(self.used.len())..) {
+            self.front.forget(&key);
+            if let Some(Neighbour::Known(known)) = self.table.get_mut(&key) {
+                known.report = true;
+            }
+        }
+    }
+
     pub(super) fn next_used(&mut self) -> Option<Key> {
         self.used.pop()
     }

@@ -17,6 +17,7 @@ use crate::base::secret::Secret;
 use crate::base::time::Instant;
 use crate::firewall::{self, Firewall, Shared};
 use crate::flow::Flows;
+use crate::ip::neigh;
 use crate::link::ether::TAG_LEN;
 use crate::out::ifq::Ifqs;
 use crate::turn::capture::Captures;
@@ -111,6 +112,7 @@ pub fn run(
     let trace = of(cpu, &pkt, question.from.unwrap_or(0), false);
     stage.ifqs = Some(cpu.ifqs.empty_copy(&cpu.tables, cpu.now));
     stage.now = cpu.now;
+    let used = neigh::uses(cpu);
     stage.swap(cpu);
     let real = stage.firewall.take();
     let counts = counts(cpu);
@@ -122,6 +124,7 @@ pub fn run(
     collect(cpu, &stage);
     let trace = finish(cpu, &mut stage);
     stage.swap(cpu);
+    neigh::take_back(cpu, used);
     (trace, stage)
 }
 

@@ -1,4 +1,5 @@
 use core::net::IpAddr;
+use core::time::Duration;
 use std::sync::Arc;
 
 use ipfw::rule::Hook;
@@ -289,4 +290,27 @@ fn traces_that_nobody_reads_are_lost_and_counted() {
     let (traces, lost) = take(bench.cpu()).unwrap();
     assert_eq!((traces.len(), lost), (TRACES_MAX, 7));
     assert!(traces.iter().all(|trace| trace.bytes.len() <= SNAP_MAX && trace.steps.len() <= STEPS_MAX));
+}
+
+#[test]
+fn a_dry_run_does_not_make_a_stale_neighbour_be_probed() {
+    for [src, dst] in hosts() {
+        let (mut bench, shared) = warm(1, "add count ip from any to any\nadd allow ip from any to any\n");
+        bench.advance(Duration::from_secs(60));
+        bench.forget_sent();
+        let packet = udp([src, dst], (5, 7));
+        let trace = ask(&mut bench, &shared, &packet, Some(1));
+        assert!(matches!(last(&trace), Step::Frame { outif: 2, .. }), "{trace:?}");
+        let probes = |bench: &Bench| {
+            [Count::ArpRequestsSent, Count::NdSolicitsSent].map(|count| bench.counted(count))
+        };
+        let before = probes(&bench);
+        bench.run();
+        bench.advance(Duration::from_secs(10));
+        assert_eq!(probes(&bench), before, "{src}");
+        // A packet does.
+        receive(&mut bench, &packet, src);
+        bench.advance(Duration::from_secs(10));
+        assert_ne!(probes(&bench), before, "{src}");
+    }
 }
