@@ -117,7 +117,7 @@ impl Netisr {
         let Self { inbox, cpu, work, .. } = self;
         let taken = inbox.from[from].packets.drain(CHUNK, |pkt| push(cpu, &mut work.frames, pkt));
         work.frames.fetch_to_write();
-        self.input(From::Inside);
+        self.input_inside();
         Some(taken).filter(|taken| *taken > 0)
     }
 
@@ -126,9 +126,6 @@ impl Netisr {
         let Self { cpu, work, .. } = self;
         if work.frames.is_empty() {
             return;
-        }
-        if cpu.watched && cpu.tracer.is_some() {
-            return self.input_traced(from);
         }
         pass(work, cpu, from);
         self.answer();
@@ -147,7 +144,7 @@ impl Netisr {
         let mut inner = core::mem::take(&mut cpu.decapsulated);
         inner.drain(..).for_each(|pkt| push(cpu, &mut work.frames, pkt));
         cpu.decapsulated = inner;
-        self.input(From::Inside);
+        self.input_inside();
     }
 
     /// Answers a chunk while its connections are in the cache: applications are told of it, and then connections send, so

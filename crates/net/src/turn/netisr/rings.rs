@@ -246,6 +246,7 @@ impl Netisr {
         }
         match &mut rings[ring].sink {
             _ if got == 0 => {}
+            None if CAPTURED => self.input_watched(From::Ring(ifindex)),
             None => self.input(From::Ring(ifindex)),
             Some(sink) => sink_all(cpu, ifindex, &mut **sink, &mut work.frames),
         }
@@ -264,7 +265,7 @@ impl Netisr {
                 let _ = work.frames.push(pkt).map_err(|pkt| cpu.pool.give(pkt));
             }
             left = left.saturating_sub(CHUNK);
-            self.input(From::Inside);
+            self.input_inside();
         }
         count
     }

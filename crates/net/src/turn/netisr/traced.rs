@@ -7,10 +7,20 @@ use super::{Netisr, pass, push};
 use crate::turn::trace;
 
 impl Netisr {
-    /// [`Netisr::input`] while packets are traced.
+    /// [`Netisr::input`] of packets of other CPUs, and of this one.
+    pub(super) fn input_inside(&mut self) {
+        if self.cpu.watched { self.input_watched(From::Inside) } else { self.input(From::Inside) }
+    }
+
+    /// [`Netisr::input`] while a capture or a tracer is attached.
     #[cold]
     #[inline(never)]
-    pub(super) fn input_traced(&mut self, from: From) {
+    pub(super) fn input_watched(&mut self, from: From) {
+        if self.cpu.tracer.is_some() { self.input_traced(from) } else { self.input(from) }
+    }
+
+    /// [`Netisr::input`] while packets are traced.
+    fn input_traced(&mut self, from: From) {
         let mut chunk = PktVec::new();
         core::mem::swap(&mut self.work.frames, &mut chunk);
         let rcvif = match from {

@@ -301,9 +301,8 @@ fn a_dry_run_does_not_make_a_stale_neighbour_be_probed() {
         let packet = udp([src, dst], (5, 7));
         let trace = ask(&mut bench, &shared, &packet, Some(1));
         assert!(matches!(last(&trace), Step::Frame { outif: 2, .. }), "{trace:?}");
-        let probes = |bench: &Bench| {
-            [Count::ArpRequestsSent, Count::NdSolicitsSent].map(|count| bench.counted(count))
-        };
+        let probes =
+            |bench: &Bench| [Count::ArpRequestsSent, Count::NdSolicitsSent].map(|count| bench.counted(count));
         let before = probes(&bench);
         bench.run();
         bench.advance(Duration::from_secs(10));
