@@ -124,17 +124,6 @@ pub(crate) fn ask_all(
     if cpu.watched && trace::is_on(cpu) {
         return traced::ask_all(cpu, hook, pkts, next, which);
     }
-    judge_all(cpu, hook, pkts, next, which)
-}
-
-#[inline]
-pub(super) fn judge_all(
-    cpu: &mut Cpu,
-    hook: Hook,
-    pkts: &mut [Pkt],
-    next: &mut [Next; CHUNK],
-    which: u64,
-) -> u64 {
     with(cpu, |firewall, cpu| firewall.judge_all(cpu, hook, pkts, next, which)).unwrap_or(which)
 }
 

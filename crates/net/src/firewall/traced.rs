@@ -56,7 +56,7 @@ pub struct StateHit {
     pub phase: Option<Phase>,
 }
 
-/// What is compared before and behind a hook.
+/// Facts that are compared before and behind a hook.
 struct Before {
     headers: Option<Headers>,
     rules: usize,
@@ -79,7 +79,8 @@ pub(super) fn ask_all(
 ) -> u64 {
     let Some(pkt) = pkts.first() else { return which };
     let before = before(cpu, pkt, hook, 0);
-    let passing = hook::judge_all(cpu, hook, pkts, next, which);
+    let judge = |firewall: &mut Firewall, cpu: &mut Cpu| firewall.judge_all(cpu, hook, pkts, next, which);
+    let passing = hook::with(cpu, judge).unwrap_or(which);
     if let Some(pkt) = pkts.first() {
         let to = (passing & 1 == 0).then_some(next[0]);
         after(cpu, pkt, (hook, 0), to, &before);
@@ -176,15 +177,10 @@ impl Firewall {
             is_verbose: self.is_verbose,
         }
     }
-
-    /// Ends all states, for the end of a dry run.
-    pub(crate) fn forget_all(&mut self, now: Instant) {
-        self.states.end(0, u32::MAX, now, |_| true);
-    }
 }
 
 impl Shared {
-    /// The same rules and settings, with counts that go on from those of all CPUs, and without a log.
+    /// Returns the same rules and settings, with counts that go on from those of all CPUs, and without a log.
     pub(crate) fn with_counts_of_its_own(&self) -> Self {
         Self {
             loose: Loose::above(&self.loose),

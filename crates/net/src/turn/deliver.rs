@@ -16,7 +16,7 @@ pub(crate) use crate::host::ping::reply as echo_reply;
 pub(crate) use crate::host::raw::show as raw;
 pub(crate) use crate::host::{tcp::input as tcp, udp::input as udp};
 
-/// What takes a packet for this host.
+/// The recipient of a packet for this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipient {
     /// A TCP connection.

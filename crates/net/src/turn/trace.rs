@@ -2,7 +2,7 @@
 //!
 //! A packet that is traced goes through the same passes as a chunk, alone, and what each has done is noted behind it. Without a
 //! trace, a chunk costs one comparison ([`Cpu::watched`](crate::turn::cpu::Cpu::watched)). A [dry run](dry) lets a packet
-//! that nobody has sent go the same way, with a copy of what its flow has left behind in place of the original.
+//! that is not sent go the same way, with a copy of what its flow has left behind in place of the original.
 
 pub mod dry;
 mod headers;
@@ -75,7 +75,7 @@ pub enum Step {
     Local {
         /// Its headers.
         headers: Headers,
-        /// What takes it.
+        /// Its recipient.
         recipient: Recipient,
     },
     /// It waits for the link address of its next hop, which is asked for.

@@ -127,19 +127,9 @@ impl Client {
     pub fn ping(
         &self,
         request: &PingRequest,
-        mut see: impl FnMut(PingEvent) -> io::Result<ControlFlow<()>>,
+        see: impl FnMut(PingEvent) -> io::Result<ControlFlow<()>>,
     ) -> Result<(), ClientError> {
-        let body = serde_json::to_vec(request).unwrap_or_default();
-        self.runtime.block_on(async {
-            let answer = self.send(Method::POST, "/v1/ping", body).await?;
-            if !answer.status().is_success() {
-                return Err(self.refusal(answer).await);
-            }
-            tokio::select! {
-                ended = self.events(answer.into_body(), &mut see) => ended,
-                _ = tokio::signal::ctrl_c() => Ok(()),
-            }
-        })
+        self.stream("/v1/ping", request, see)
     }
 
     /// Captures packets, and shows the pcapng part by part to `see`, until that breaks off or the stack ends.
@@ -177,11 +167,21 @@ impl Client {
     pub fn trace(
         &self,
         request: &TraceRequest,
-        mut see: impl FnMut(TracedPacket) -> io::Result<ControlFlow<()>>,
+        see: impl FnMut(TracedPacket) -> io::Result<ControlFlow<()>>,
+    ) -> Result<(), ClientError> {
+        self.stream("/v1/trace", request, see)
+    }
+
+    /// Posts a request, and shows the lines of its answer to `see`, until that breaks off, all have come or the user interrupts.
+    fn stream<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        request: &impl Serialize,
+        mut see: impl FnMut(T) -> io::Result<ControlFlow<()>>,
     ) -> Result<(), ClientError> {
         let body = serde_json::to_vec(request).unwrap_or_default();
         self.runtime.block_on(async {
-            let answer = self.send(Method::POST, "/v1/trace", body).await?;
+            let answer = self.send(Method::POST, path, body).await?;
             if !answer.status().is_success() {
                 return Err(self.refusal(answer).await);
             }

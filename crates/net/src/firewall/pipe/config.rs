@@ -202,7 +202,7 @@ impl Config {
         }
     }
 
-    /// The same pipes with accounts of their own, each done by the CPU that a packet is on, and without chance.
+    /// Returns the same pipes with accounts of their own, each done by the CPU that a packet is on, and without chance.
     pub(in super::super) fn apart(&self) -> Self {
         let apart = |pipe: &Arc<Pipe>| {
             let accounts = if pipe.flows.is_one { 0 } else { pipe.flows.max };

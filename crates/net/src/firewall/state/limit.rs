@@ -128,7 +128,7 @@ impl Limits {
         below.saturating_add(self.tally.get(self.key.hash_one(group)))
     }
 
-    /// How many of `max` are left above the counts that these go on from.
+    /// Returns the part of `max` that is left above the counts that these go on from.
     fn left(&self, group: &Group, max: u16) -> u16 {
         self.below.as_ref().map_or(max, |below| max.saturating_sub(below.count(group)))
     }

@@ -200,10 +200,6 @@ fn finish(cpu: &mut Cpu, stage: &mut Stage) -> Option<Trace> {
     let after = counts(cpu);
     let mut tracer = cpu.tracer.take()?;
     stage.firewall = tracer.dry.take().and_then(|dry| dry.firewall);
-    if let Some(firewall) = &mut cpu.firewall {
-        // Its states count among those of all.
-        firewall.forget_all(cpu.now);
-    }
     let more = tracer.current.as_ref().map(|current| counted(&current.counts, &after)).unwrap_or_default();
     if !more.is_empty() {
         tracer.note(Step::Counted(more));

@@ -13,7 +13,7 @@ use crate::firewall::Shared;
 use crate::testkit::rules::rules;
 use crate::testkit::{Bench, addr4, addr6, build, peer_mac};
 
-/// A clock that nobody reads.
+/// A clock that stands still.
 const CLOCK: fn() -> u64 = || 0;
 
 /// The families: a host on the link of interface 1, one on that of interface 2.

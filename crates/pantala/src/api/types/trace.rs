@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::CaptureInsn;
 
-/// A packet that nobody has sent, and whose way is asked for.
+/// A packet that is not sent, and whose way is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WhyRequest {
