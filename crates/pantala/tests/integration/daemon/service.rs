@@ -120,12 +120,13 @@ fn a_socket_of_the_service_manager_is_used_and_stays_when_the_daemon_ends() {
     let listener = UnixListener::bind(&path).unwrap();
     // What is started from now on inherits it.
     fcntl_setfd(&listener, FdFlags::empty()).unwrap();
+    // Of bash: dash does not know descriptors above 9, and other tests of this process may hold those.
     let shell = format!(
         "LISTEN_FDS=1 LISTEN_PID=$$; export LISTEN_FDS LISTEN_PID; exec \"$0\" \"$@\" 3<&{}",
         listener.as_raw_fd()
     );
     for _ in 0..2 {
-        let daemon = lab.start_behind(&["sh", "-c", &shell], &[]);
+        let daemon = lab.start_behind(&["bash", "-c", &shell], &[]);
         assert!(daemon.shows("ifconfig").contains("tap"));
         assert!(daemon.end(Signal::TERM));
         assert!(path.exists(), "the file is the service manager's");
