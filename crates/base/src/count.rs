@@ -78,6 +78,15 @@ named! {
     FlowByPacket = Flow, "flow_by_packet", "flow cache entries not created: rules decide packet by packet";
     FlowLearnt = Flow, "flow_learnt", "flow cache entries created";
     FlowFull = Flow, "flow_full", "flow cache entries not created: no room";
+    FlowOffloaded = Flow, "flow_offloaded", "packets forwarded by drivers, by records of offloaded flows";
+    OffloadInserted = Flow, "offload_inserted", "flows offloaded to drivers";
+    OffloadStale = Flow, "offload_stale", "offloaded flows ended by a change of rules, tables, routes or neighbors";
+    OffloadEvicted = Flow, "offload_evicted", "offloaded flows ended: idle, or the room was needed";
+    OffloadEnded = Flow, "offload_ended", "offloaded flows ended: state or translation ended, or connection closed";
+    OffloadFull = Flow, "offload_full", "flows not offloaded: no room";
+    OffloadNoDevice = Flow, "offload_no_device", "flows not offloaded: an interface has no offload, or cannot send such frames";
+    OffloadNotOpen = Flow, "offload_not_open", "flows not offloaded: connection not open, or translation unfit";
+    OffloadWatched = Flow, "offload_watched", "flows not offloaded: a capture or a trace wants to see packets";
     RoutesCached = Ip4, "routes_cached", "routes of connections cached";
     Ip6In = Ip6, "ip6_in", "IPv6 packets received";
     Ip6Forwarded = Ip6, "ip6_forwarded", "IPv6 packets forwarded";

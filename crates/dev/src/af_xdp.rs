@@ -22,6 +22,7 @@ pub use umem::SharedUmem;
 use crate::bpf::BpfError;
 use crate::bpf::link::{XdpLink, XdpMode};
 use crate::bpf::map::XskMap;
+use crate::bpf::offload::{self, Offload, PortWords};
 use crate::bpf::prog::Program;
 use crate::bpf::redirect;
 use crate::bpf::share::{self, Claim, Owners, Shares};
@@ -97,6 +98,9 @@ pub struct Port {
     link: XdpLink,
     _map: XskMap,
     owners: Option<Owners>,
+    offload: Option<PortWords>,
+    /// Why flows are not offloaded although that was asked for.
+    pub no_offload_because: Option<String>,
 }
 
 /// Our part of an interface that the kernel goes on using.
@@ -150,7 +154,26 @@ impl Port {
     /// # Errors
     /// [`PortError`], when not even the least mode that was asked for is to be had.
     pub fn open(umem: &SharedUmem, options: &Options) -> Result<(Self, Vec<XdpRing>), PortError> {
-        Self::open_rings(umem, options, None)
+        Self::open_rings(umem, options, None, None)
+    }
+
+    /// Takes an interface over, with a program that forwards the flows of `table` by itself; if the kernel refuses that one,
+    /// with the usual one, and [`Self::no_offload_because`] says why. [`Self::offload`] begins it.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_offloading(
+        umem: &SharedUmem,
+        options: &Options,
+        table: &Offload,
+    ) -> Result<(Self, Vec<XdpRing>), PortError> {
+        Self::open_rings(umem, options, None, Some(table))
+    }
+
+    /// The words by which the offload program is told what is for it; `None` if the usual one runs.
+    #[must_use]
+    pub const fn offload(&self) -> Option<&PortWords> {
+        self.offload.as_ref()
     }
 
     /// Takes what is ours of an interface, and returns it with a ring for each of its queues. Until [`Self::share`] says
@@ -163,7 +186,7 @@ impl Port {
         options: &Options,
         share: &Share,
     ) -> Result<(Self, Vec<SharedRing>), PortError> {
-        let (port, rings) = Self::open_rings(umem, options, Some(share))?;
+        let (port, rings) = Self::open_rings(umem, options, Some(share), None)?;
         let mut shared = Vec::with_capacity(rings.len());
         for ring in rings {
             shared.push(if shared.is_empty() {
@@ -193,8 +216,9 @@ impl Port {
         umem: &SharedUmem,
         options: &Options,
         share: Option<&Share>,
+        table: Option<&Offload>,
     ) -> Result<(Self, Vec<XdpRing>), PortError> {
-        let (port, sockets) = Self::open_sockets(umem, options, share)?;
+        let (port, sockets) = Self::open_sockets(umem, options, share, table)?;
         let pieces = if options.has_frags() { PIECES_MAX } else { 1 };
         let zero_copy = port.mode == Mode::ZeroCopy;
         let no_socket = |source| XskError::Refused { doing: "open a socket to ask for the carrier", source };
@@ -208,13 +232,23 @@ impl Port {
         umem: &SharedUmem,
         options: &Options,
         share: Option<&Share>,
+        table: Option<&Offload>,
     ) -> Result<(Self, Vec<Opened>), PortError> {
         let frags = options.has_frags();
         let map = XskMap::new(options.range().end)?;
         let owners = share.map(|_| Owners::new()).transpose()?;
-        let program = match (share, &owners) {
-            (Some(share), Some(owners)) => share::load(&map, owners, share.claim, share.mac, frags)?,
-            _ => redirect::load(&map, frags)?,
+        let offloading = table.map(|table| load_offloading(&map, table, frags));
+        let (mut words, mut no_offload_because) = (None, None);
+        let program = match (share, &owners, offloading) {
+            (Some(share), Some(owners), _) => share::load(&map, owners, share.claim, share.mac, frags)?,
+            (_, _, Some(Ok((program, port)))) => {
+                words = Some(port);
+                program
+            }
+            (_, _, refused) => {
+                no_offload_because = refused.and_then(Result::err).map(|why| why.to_string());
+                redirect::load(&map, frags)?
+            }
         };
         // First the program, which passes everything on as long as the map is empty: what is bound once is hard to
         // bind again soon.
@@ -231,7 +265,17 @@ impl Port {
             XdpMode::Native if zero_copy => Mode::ZeroCopy,
             XdpMode::Native => Mode::Native,
         };
-        Ok((Self { mode, fell_back, copies_because, link, _map: map, owners }, sockets))
+        let port = Self {
+            mode,
+            fell_back,
+            copies_because,
+            link,
+            _map: map,
+            owners,
+            offload: words,
+            no_offload_because,
+        };
+        Ok((port, sockets))
     }
 
     /// Whether the kernel takes the program off should this process die.
@@ -239,6 +283,12 @@ impl Port {
     pub fn ends_with_process(&self) -> bool {
         self.link.ends_with_process()
     }
+}
+
+/// Loads the program that forwards flows by itself, and the words that tell it what is for it.
+fn load_offloading(map: &XskMap, table: &Offload, frags: bool) -> Result<(Program, PortWords), BpfError> {
+    let port = PortWords::new()?;
+    Ok((offload::load(map, table, &port, frags)?, port))
 }
 
 /// Attaches the redirect program where the mode wants it; says why, if that is not where [`Mode::Auto`] wants it.

@@ -18,12 +18,15 @@
 //! translation make, nor for two translations: such a flow is asked about packet by packet.
 
 mod key;
+pub mod offload;
+pub mod offloader;
 mod table;
 mod verdict;
 
 use core::hash::BuildHasher;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
-use pkt::{Flags, Pkt};
+use pkt::{Flags, Pkt, WINDOW};
 
 use crate::base::count::Count;
 use crate::base::secret::Secret;
@@ -41,6 +44,8 @@ use crate::turn::netisr::{CHUNK, bits};
 use crate::turn::next::Next;
 
 pub use key::{Key, Key4, Key6};
+use offload::Ends;
+use offloader::Offloader;
 use table::{At, Learnt, Table};
 use verdict::Verdict;
 pub use verdict::Verdicts;
@@ -59,6 +64,8 @@ pub struct Flows {
     /// Generation of the entries that are valid now, and the number of changes.
     basis: Basis,
     generation: u32,
+    /// Flows that drivers forward, if any may.
+    offloader: Option<Box<Offloader>>,
 }
 
 /// Numbers of which one is another after any change of tables and neighbours, routes, and the firewall.
@@ -87,6 +94,10 @@ pub trait Cached: Family {
     fn addr(pkt: &Pkt) -> Self::Addr;
     /// Looks destinations up.
     fn lookup(fib: &Fib, addrs: &[Self::Addr], hops: &mut [HopId]);
+    /// The addresses and ports of a packet of TCP or UDP that begins so.
+    fn ends(header: &[u8; WINDOW]) -> Ends;
+    /// Those that a key was made of; protocol, traffic class and interface.
+    fn parts(key: &Self::Key) -> (Ends, u8, u8, IfIndex);
 }
 
 impl Flows {
@@ -94,7 +105,8 @@ impl Flows {
     #[must_use]
     pub fn new(flows: usize, secret: &Secret) -> Self {
         let (v4, v6) = (Cache::new(flows, secret), Cache::new(flows, secret));
-        Self { v4, v6, verdicts: Verdicts::new(secret), basis: Basis::default(), generation: 1 }
+        let verdicts = Verdicts::new(secret);
+        Self { v4, v6, verdicts, basis: Basis::default(), generation: 1, offloader: None }
     }
 
     /// Flows of both families that would be found now, and how many there is room for.
@@ -159,6 +171,8 @@ struct CachedPath {
     verdict: Verdict,
     /// Link addresses.
     addrs: LinkAddrs,
+    /// Packets since it was last tried to offload the flow, while any are offloaded.
+    tries: u8,
 }
 
 const _: () = assert!(size_of::<CachedPath>() <= 36, "with a key of IPv4 an entry is one line");
@@ -224,6 +238,10 @@ pub(crate) fn forward<F: Cached>(
     cpu.firewall = firewall;
     cpu.counters.add(Count::FlowHits, hits);
     cpu.counters.add(F::FORWARDED, hits);
+    if flows.offloader.is_some() {
+        offloader::consider::<F>(cpu, flows, pkts, !missed, generation);
+    }
+    let Cache { table, keys, found, .. } = F::cache(flows).0;
     if missed != 0 {
         let is_known = |at: usize| found[at].is_some_and(|place| table.get(place, generation).is_some());
         count_misses(cpu, missed, |at| match () {
@@ -281,7 +299,7 @@ pub(crate) fn learn<F: Cached>(cpu: &mut Cpu, flows: &mut Flows, at: usize, pkt:
     }
     let Some(verdict) = verdicts.of(trace.met) else { return cpu.count(Count::FlowFull) };
     let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-    let way = CachedPath { known: trace.known, how: trace.how, mtu, outif, verdict, addrs: *addrs };
+    let way = CachedPath { known: trace.known, how: trace.how, mtu, outif, verdict, addrs: *addrs, tries: 0 };
     match table.learn(key, generation, cpu.now, way) {
         Learnt::Yes => cpu.count(Count::FlowLearnt),
         Learnt::Full => cpu.count(Count::FlowFull),
@@ -304,6 +322,16 @@ impl Cached for Ip4 {
     fn lookup(fib: &Fib, addrs: &[u32], hops: &mut [HopId]) {
         fib.lookup4(addrs, hops);
     }
+
+    fn ends(header: &[u8; WINDOW]) -> Ends {
+        let addr = |at: usize| Ipv4Addr::from(bytes(header, at)).into();
+        let port = |at: usize| u16::from_be_bytes(bytes(header, at));
+        Ends { src: addr(12), dst: addr(16), src_port: port(20), dst_port: port(22) }
+    }
+
+    fn parts(key: &Key4) -> (Ends, u8, u8, IfIndex) {
+        key.parts()
+    }
 }
 
 impl Cached for Ip6 {
@@ -321,6 +349,21 @@ impl Cached for Ip6 {
     fn lookup(fib: &Fib, addrs: &[u128], hops: &mut [HopId]) {
         fib.lookup6(addrs, hops);
     }
+
+    fn ends(header: &[u8; WINDOW]) -> Ends {
+        let addr = |at: usize| Ipv6Addr::from(bytes(header, at)).into();
+        let port = |at: usize| u16::from_be_bytes(bytes(header, at));
+        Ends { src: addr(8), dst: addr(24), src_port: port(40), dst_port: port(42) }
+    }
+
+    fn parts(key: &Key6) -> (Ends, u8, u8, IfIndex) {
+        key.parts()
+    }
+}
+
+/// Bytes of a header at a place; zeroes beyond its end.
+fn bytes<const N: usize>(header: &[u8; WINDOW], at: usize) -> [u8; N] {
+    header.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ impl Relay {
 
 impl End {
     fn open(umem: &SharedUmem, options: &Options) -> Result<Self, PortError> {
-        let (port, mut opened) = Port::open_sockets(umem, options, None)?;
+        let (port, mut opened) = Port::open_sockets(umem, options, None, None)?;
         let Some((socket, rings)) = opened.pop() else {
             return Err(PortError::NoQueue);
         };

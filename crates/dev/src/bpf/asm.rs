@@ -82,6 +82,8 @@ pub enum Cond {
     Ge = 0x30,
     AnySet = 0x40,
     Ne = 0x50,
+    Lt = 0xa0,
+    Le = 0xb0,
 }
 
 /// Number of bytes loaded.
@@ -160,6 +162,38 @@ impl Asm {
         let fd = map.as_fd().as_raw_fd();
         self.push(CLASS_LD | MODE_IMM | Size::Double as u8, dst, PSEUDO_MAP_FD, 0, fd);
         self.push(0, Reg::R0, Reg::R0, 0, 0)
+    }
+
+    /// `dst =` the address of the only value of this map, which is an array of one.
+    pub fn load_map_value(&mut self, dst: Reg, map: impl AsFd) -> &mut Self {
+        const PSEUDO_MAP_VALUE: Reg = Reg::R2; // in the place of a source register
+        let fd = map.as_fd().as_raw_fd();
+        self.push(CLASS_LD | MODE_IMM | Size::Double as u8, dst, PSEUDO_MAP_VALUE, 0, fd);
+        self.push(0, Reg::R0, Reg::R0, 0, 0)
+    }
+
+    /// `dst = n`, all 64 bits.
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of a number")]
+    pub fn load_number(&mut self, dst: Reg, n: u64) -> &mut Self {
+        self.push(CLASS_LD | MODE_IMM | Size::Double as u8, dst, Reg::R0, 0, (n as u32).cast_signed());
+        self.push(0, Reg::R0, Reg::R0, 0, ((n >> 32) as u32).cast_signed())
+    }
+
+    /// `dst =` its lower 16 bits, from host to network order or back.
+    pub fn swap16(&mut self, dst: Reg) -> &mut Self {
+        const TO_BIG_ENDIAN: u8 = 0xd8;
+        self.push(CLASS_ALU | TO_BIG_ENDIAN, dst, Reg::R0, 0, 16)
+    }
+
+    /// `*(u64 *)(base + offset) += src`, and `src =` what was there before: atomic, and a full barrier.
+    pub fn fetch_add(&mut self, base: Reg, offset: i16, src: Reg) -> &mut Self {
+        const FETCH_ADD: i32 = 1;
+        self.push(CLASS_STX | MODE_ATOMIC | Size::Double as u8, base, src, offset, FETCH_ADD)
+    }
+
+    /// `*(u64 *)(base + offset) += src`, atomic.
+    pub fn atomic_add(&mut self, base: Reg, offset: i16, src: Reg) -> &mut Self {
+        self.push(CLASS_STX | MODE_ATOMIC | Size::Double as u8, base, src, offset, 0)
     }
 
     /// `r0 = helper(r1, …, r5)`
@@ -243,11 +277,13 @@ const CLASS_LD: u8 = 0x00;
 const CLASS_LDX: u8 = 0x01;
 const CLASS_ST: u8 = 0x02;
 const CLASS_STX: u8 = 0x03;
+const CLASS_ALU: u8 = 0x04;
 const CLASS_JMP: u8 = 0x05;
 const CLASS_ALU64: u8 = 0x07;
 const MODE_IMM: u8 = 0x00;
 const MODE_IND: u8 = 0x40;
 const MODE_MEM: u8 = 0x60;
+const MODE_ATOMIC: u8 = 0xc0;
 const OP_CALL: u8 = 0x80;
 const OP_EXIT: u8 = 0x90;
 
@@ -265,6 +301,7 @@ mod tests {
         asm.mov(Reg::R0, 2).alu(Alu::Xor, Reg::R1, Reg::R2).load(Size::Word, Reg::R2, Reg::R1, 16);
         asm.load_packet(Size::Half, Reg::R7, 12).call(Helper::RedirectMap).exit();
         asm.store(Size::Word, Reg::R10, -4, 7).store(Size::Double, Reg::R10, -16, Reg::R1);
+        asm.load_number(Reg::R3, 0x1_0000_0002).swap16(Reg::R4).fetch_add(Reg::R8, 48, Reg::R1);
         let expected = [
             (0xb7, 0, 0, 2),
             (0xaf, 0x21, 0, 0),
@@ -274,6 +311,10 @@ mod tests {
             (0x95, 0, 0, 0),
             (0x62, 0x0a, -4, 7),
             (0x7b, 0x1a, -16, 0),
+            (0x18, 0x03, 0, 2),
+            (0, 0, 0, 1),
+            (0xdc, 0x04, 0, 16),
+            (0xdb, 0x18, 48, 1),
         ];
         assert_eq!(words(&asm.finish().unwrap()), expected);
     }

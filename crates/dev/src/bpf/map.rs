@@ -162,6 +162,77 @@ impl AsFd for AddressMap {
     }
 }
 
+/// Values of one size, which can be mapped into this process.
+#[derive(Debug)]
+pub struct Array(OwnedFd);
+
+impl Array {
+    /// An array of `entries` values, all 0.
+    ///
+    /// # Errors
+    /// [`BpfError::Permission`]; [`BpfError::Refused`] if memory is short.
+    pub fn new(value_size: u32, entries: u32) -> Result<Self, BpfError> {
+        const ARRAY: u32 = 2;
+        const MMAPABLE: u32 = 1 << 10;
+        let mut create = Create { kind: ARRAY, key_size: 4, value_size, entries, flags: MMAPABLE };
+        call_for_fd(&mut create).map(Self).map_err(refused("make an array for programs"))
+    }
+}
+
+impl AsFd for Array {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Interfaces that programs redirect frames to, by place.
+#[derive(Debug)]
+pub struct Devices(OwnedFd);
+
+impl Devices {
+    /// A map with `entries` places, empty.
+    ///
+    /// # Errors
+    /// [`BpfError::Permission`].
+    pub fn new(entries: u32) -> Result<Self, BpfError> {
+        const DEVMAP: u32 = 14;
+        let mut create = Create { kind: DEVMAP, key_size: 4, value_size: 4, entries, flags: 0 };
+        call_for_fd(&mut create).map(Self).map_err(refused("make a map of devices"))
+    }
+
+    /// Puts an interface of the calling thread's network namespace into a place.
+    ///
+    /// # Errors
+    /// [`BpfError::Refused`] if there is no such interface or place.
+    pub fn set(&self, place: u32, ifindex: u32) -> Result<(), BpfError> {
+        let mut update = self.element(&place, &raw const ifindex as u64);
+        call(&mut update).map(drop).map_err(refused("put an interface into the map of devices"))
+    }
+
+    /// Empties a place; an empty one is not an error.
+    ///
+    /// # Errors
+    /// None is expected.
+    pub fn remove(&self, place: u32) -> Result<(), BpfError> {
+        match call(&mut Delete(self.element(&place, 0))) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(refused("take an interface out of the map of devices")(e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn element(&self, place: &u32, value: u64) -> Element {
+        Element { map: self.0.as_raw_fd(), pad: 0, key: core::ptr::from_ref(place) as u64, value, flags: 0 }
+    }
+}
+
+impl AsFd for Devices {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// CPUs that the kernel has room for: what it writes numbers of.
 fn possible_cpus() -> io::Result<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
@@ -207,7 +278,7 @@ struct Element {
 }
 
 // SAFETY: laid out as the kernel's structure; key and value point to locals of the caller, of the four bytes
-// each that an XSKMAP has, of the 16 and four that an `AddressMap` has, or of as many bytes for each possible CPU as a
+// each that an XSKMAP and a DEVMAP have, of the 16 and four that an `AddressMap` has, or of as many bytes for each possible CPU as a
 // `PerCpu` has.
 unsafe impl Command for Element {
     const NUMBER: libc::c_long = 2;

@@ -3,12 +3,14 @@
 //! - [`redirect`]: an XDP program that sends each frame to the AF_XDP socket of its receive queue.
 //! - [`share`]: one that takes only what is for us, and leaves the rest to the kernel.
 //! - [`steering`]: chooses the TAP queue of a frame by our placement hash.
+//! - [`offload`]: forwards the packets of established flows in the driver.
 //! - [`holder`]: the process that holds a program on an interface.
 
 pub mod asm;
 pub mod holder;
 pub mod link;
 pub mod map;
+pub mod offload;
 pub mod prog;
 pub mod redirect;
 pub mod share;

@@ -59,6 +59,26 @@ impl Program {
         Ok(command.result)
     }
 
+    /// Runs the program once on a frame, without a device; answers its result, and the frame as it is then.
+    ///
+    /// # Errors
+    /// [`BpfError::Refused`] if the kernel cannot test this kind.
+    pub fn test_rewrite(&self, frame: &[u8]) -> Result<(u32, Vec<u8>), BpfError> {
+        let mut after = vec![0; frame.len() + ROOM];
+        let mut command = TestRun {
+            program: self.0.as_raw_fd(),
+            data_in_len: clamp(frame.len()),
+            data_out_len: clamp(after.len()),
+            data_in: address(frame),
+            data_out: after.as_mut_ptr() as u64,
+            repeat: 1,
+            ..TestRun::default()
+        };
+        call(&mut command).map_err(refused("test a BPF program"))?;
+        after.truncate(usize::try_from(command.data_out_len).unwrap_or(0));
+        Ok((command.result, after))
+    }
+
     /// Runs an XDP program on `frames` frames, each beginning as a copy of `frame`, and does with them what it answers:
     /// a traffic generator, as fast as the kernel is. They go through in batches of `batch` (1 to 256). A frame that
     /// comes back is used again as it was left, so a program that wants the same bytes each time writes them.
@@ -193,10 +213,13 @@ struct TestRun {
 }
 
 // SAFETY: laid out as the kernel's structure, whose unused end must be zero; `data_in` is borrowed by the methods of
-// `Program` for the call and nothing is written out.
+// `Program` for the call, and so is `data_out`, where at most `data_out_len` bytes are written.
 unsafe impl Command for TestRun {
     const NUMBER: libc::c_long = 10;
 }
+
+/// Bytes that a test run may write beyond those of the frame.
+const ROOM: usize = 256;
 
 /// The name as the kernel wants it: at most 15 bytes and a NUL.
 fn padded(name: &str) -> [u8; 16] {

@@ -22,6 +22,7 @@ const XDP_FEATURES: u16 = 3;
 /// `NETDEV_XDP_ACT_BASIC`, `_REDIRECT`, `_NDO_XMIT`, `_XSK_ZEROCOPY`.
 const BASIC: u64 = 1;
 const REDIRECT: u64 = 1 << 1;
+const SENDS: u64 = 1 << 2;
 const ZERO_COPY: u64 = 1 << 3;
 
 /// XDP features of a driver.
@@ -33,6 +34,13 @@ impl XdpFeatures {
     #[must_use]
     pub const fn native(self) -> bool {
         self.0 & (BASIC | REDIRECT) == BASIC | REDIRECT
+    }
+
+    /// Sends frames that programs of other interfaces redirect to it. A veth does as long as its other end has a program or
+    /// GRO.
+    #[must_use]
+    pub const fn sends_redirected(self) -> bool {
+        self.0 & SENDS != 0
     }
 
     /// Receives into the memory of a socket.

@@ -13,6 +13,7 @@ mod flood;
 mod memif;
 mod netlink;
 mod netns;
+mod offload;
 mod steering;
 mod support;
 mod tap;
@@ -20,4 +21,17 @@ mod tap_ring;
 mod user_namespace;
 mod xsk;
 
-harness::main![af_xdp, capture, flood, memif, netlink, netns, steering, tap, tap_ring, user_namespace, xsk];
+harness::main![
+    af_xdp,
+    capture,
+    flood,
+    memif,
+    netlink,
+    netns,
+    offload,
+    steering,
+    tap,
+    tap_ring,
+    user_namespace,
+    xsk
+];

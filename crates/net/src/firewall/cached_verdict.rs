@@ -49,6 +49,42 @@ impl Firewall {
         hits_again(&mut self.states, pkt, (known, how), now)
     }
 
+    /// Whether the packets of a flow may go where only their number is known, as [`Self::forwarded`] tells it. If so, they are
+    /// expected to.
+    pub(crate) fn release(&mut self, met: &Met, known: &Known, how: Lookups, now: Instant) -> bool {
+        let is_bound = match met.translation() {
+            None => !how.is_translated(),
+            Some(Translation::Nat(number, _)) => self.nat.is_bound(number, known.binding, now),
+            Some(Translation::Prefixes(rule)) => self.prefixes_of(rule).is_some(),
+        };
+        is_bound && (how.times() == 0 || self.states.release(known.state, now))
+    }
+
+    /// Takes packets of a flow into account that went where only their number is known. False if the next ones must come by
+    /// here again.
+    pub(crate) fn forwarded(
+        &mut self,
+        met: &Met,
+        (known, how): (&Known, Lookups),
+        is_tcp: bool,
+        count: (u64, u64),
+        now: Instant,
+    ) -> bool {
+        let (packets, bytes) = count;
+        if packets > 0 {
+            met.rules().iter().for_each(|rule| self.counters.count(*rule, packets, bytes, now));
+        }
+        let is_bound = match met.translation() {
+            Some(Translation::Nat(number, direction)) => {
+                self.nat.forwarded(number, (known.binding, direction), is_tcp, packets, now)
+            }
+            _ => true,
+        };
+        let is_alive =
+            how.times() == 0 || self.states.forwarded(known.state, how.direction(), count, how.times(), now);
+        is_bound && is_alive
+    }
+
     fn prefixes_of(&self, rule: RuleId) -> Option<Nptv6> {
         match &self.rules.rule(self.rules.by_id(rule)?)?.action {
             Action::Nptv6(name) => self.prefixes.get(name).copied(),

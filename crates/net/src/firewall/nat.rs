@@ -148,6 +148,25 @@ impl Nat {
             .is_some_and(|instance| instance.translate_again(counters, now, pkt, (binding, direction), hits))
     }
 
+    /// Whether the binding of this mark is alive.
+    pub(super) fn is_bound(&self, number: u16, binding: Mark, now: Instant) -> bool {
+        self.get(number).is_some_and(|instance| instance.is_bound(binding, now))
+    }
+
+    /// Keeps a binding alive whose packets go where only their number is known; false if it is gone.
+    pub(super) fn forwarded(
+        &mut self,
+        number: u16,
+        (binding, direction): (Mark, BindingDirection),
+        is_tcp: bool,
+        packets: u64,
+        now: Instant,
+    ) -> bool {
+        let at = self.place(number);
+        let instance = at.ok().and_then(|at| self.instances.get_mut(at));
+        instance.is_some_and(|instance| instance.forwarded((binding, direction), is_tcp, packets, now))
+    }
+
     /// Changes when marks of bindings begin to repeat themselves.
     pub(super) fn epoch(&self) -> u64 {
         self.instances.iter().map(|instance| instance.table().epoch()).sum()

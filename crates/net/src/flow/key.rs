@@ -1,7 +1,11 @@
 //! The key of a forwarded packet's verdict, in few words.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use pkt::Pkt;
 use wire::{Protocol, tcp, udp};
+
+use super::offload::Ends;
 
 use crate::base::secret::fold;
 use crate::link::tables::IfIndex;
@@ -76,6 +80,34 @@ impl Key for Key6 {
         let addrs = fold(a ^ secret[0], b ^ secret[1]) ^ fold(c ^ secret[2], d ^ secret[3]).rotate_left(32);
         fold(addrs ^ secret[2], rest ^ secret[1])
     }
+}
+
+impl Key4 {
+    /// Ends, protocol, traffic class and interface.
+    pub(super) fn parts(&self) -> (Ends, u8, u8, IfIndex) {
+        let [addrs, rest] = self.0;
+        let [a, b, c, d, e, f, g, h] = addrs.to_ne_bytes();
+        parts(Ipv4Addr::from([a, b, c, d]).into(), Ipv4Addr::from([e, f, g, h]).into(), rest)
+    }
+}
+
+impl Key6 {
+    /// Ends, protocol, traffic class and interface.
+    pub(super) fn parts(&self) -> (Ends, u8, u8, IfIndex) {
+        let [a, b, c, d, rest] = self.0;
+        let addr = |high: u64, low: u64| {
+            let bits = u128::from(u64::from_be(high)) << 64 | u128::from(u64::from_be(low));
+            Ipv6Addr::from_bits(bits).into()
+        };
+        parts(addr(a, b), addr(c, d), rest)
+    }
+}
+
+fn parts(src: IpAddr, dst: IpAddr, rest: u64) -> (Ends, u8, u8, IfIndex) {
+    let [p, q, r, s, protocol, class, low, high] = rest.to_le_bytes();
+    let [a, b, c, d] = u32::from_le_bytes([p, q, r, s]).to_ne_bytes();
+    let (src_port, dst_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    (Ends { src, dst, src_port, dst_port }, protocol, class, u16::from_le_bytes([low, high]))
 }
 
 /// Only protocols whose packets all look alike to the rest of the stack, and such that have their whole header. Of ICMP

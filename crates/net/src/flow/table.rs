@@ -153,6 +153,12 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
             .map(|entry| &entry.value)
     }
 
+    /// [`Self::get`], to change it.
+    pub(super) fn get_mut(&mut self, at: At, generation: u32) -> Option<&mut V> {
+        let entry = self.entries.get_mut(at.0 as usize);
+        entry.filter(|entry| entry.generation == generation).map(|entry| &mut entry.value)
+    }
+
     /// Invalidates a decision; the flow keeps its place.
     pub(super) fn forget(&mut self, at: At) {
         if let Some(entry) = self.entries.get_mut(at.0 as usize) {

@@ -71,6 +71,8 @@ pub struct Cpu {
     pub firewall: Option<Box<Firewall>>,
     /// Flow cache, if enabled.
     pub flows: Option<Box<Flows>>,
+    /// Whether drivers may forward flows.
+    pub offloads: bool,
     /// Output queues, by interface.
     pub ifqs: Ifqs,
     /// The ways to the other CPUs.

@@ -17,7 +17,6 @@ use pkt::{Flags, Pkt, PktVec, VEC_MAX};
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::base::time::Instant;
-use crate::firewall;
 use crate::host::app::Apps;
 use crate::host::{dgram, tcp};
 use crate::ip::ip4::Ip4;
@@ -29,6 +28,7 @@ use crate::turn::msg::Inbox;
 use crate::turn::next::{Next, Resume};
 use crate::turn::timers;
 use crate::turn::trace;
+use crate::{firewall, flow};
 
 /// Messages handled in one turn at the most.
 const MESSAGES_MAX: usize = 512;
@@ -164,6 +164,9 @@ impl Netisr {
         neigh::roll_up(&mut self.cpu);
         self.transmit(true);
         firewall::settle(&mut self.cpu);
+        if self.cpu.offloads {
+            flow::offloader::roll_up(&mut self.cpu);
+        }
         for ring in &mut self.rings {
             ring.driver.doorbell(&mut self.cpu.pool);
         }

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::base::time::Instant;
 use crate::firewall;
+use crate::flow;
 use crate::ip::{addr, group, ip6, neigh, reass, snoop_io, stp_io};
 use crate::link::fdb;
 use crate::link::tables::IfIndex;
@@ -34,6 +35,8 @@ pub enum Timer {
     Snooping,
     /// States of the firewall.
     Firewall,
+    /// Flows that drivers forward.
+    Offload,
 }
 
 /// A CPU's timers, soonest first. Bounded by the tables whose entries they wake.
@@ -78,6 +81,7 @@ pub fn run(cpu: &mut Cpu) -> usize {
             Timer::Stp => stp_io::timer(cpu),
             Timer::Snooping => snoop_io::timer(cpu),
             Timer::Firewall => firewall::timer(cpu),
+            Timer::Offload => flow::offloader::timer(cpu),
         }
     }
     PER_TURN_MAX

@@ -131,6 +131,41 @@ impl States {
         true
     }
 
+    /// Lets the packets of a state go where only their number is known ([`Self::forwarded`]). False, and nothing has changed,
+    /// if it is gone, or its connection is not open.
+    pub(crate) fn release(&mut self, mark: Mark, now: Instant) -> bool {
+        let now_ms = ms(now);
+        let state = self.slab.get_mut(mark.at).filter(|state| state.may_be_out_of_sight(mark, now_ms));
+        state.map(|state| state.tcp.release()).is_some()
+    }
+
+    /// Counts packets that went where only their number is known, each of which would have hit the state so many times, and
+    /// keeps it alive if there were any. False if it is gone, or its connection is not open any more: it must see the next
+    /// ones.
+    pub(crate) fn forwarded(
+        &mut self,
+        mark: Mark,
+        direction: Direction,
+        (packets, bytes): (u64, u64),
+        times: u8,
+        now: Instant,
+    ) -> bool {
+        let (now_ms, settings) = (ms(now), self.settings);
+        let state = self.slab.get_mut(mark.at).filter(|state| state.may_be_out_of_sight(mark, now_ms));
+        let Some(state) = state else { return false };
+        if packets > 0 {
+            state.packets += packets * u64::from(times);
+            state.bytes += bytes * u64::from(times);
+            state.count(direction, 0, 0);
+            let life = match state.phase() {
+                Some(phase) => settings.life_of(phase),
+                None => settings.life(state.key.proto()),
+            };
+            state.live(Life::Longer(life), now_ms, &settings);
+        }
+        true
+    }
+
     /// [`States::hit`], of a flow's state, if its rule is the right one, and the packet need not be looked at more closely.
     /// `None`, and nothing has changed, if it must be. One that the state has judged before in this turn is only counted.
     #[inline]
@@ -240,6 +275,13 @@ fn behind(slab: &Slab<State>, index: &Index, hash: Hash, is_it: impl Fn(&State) 
 }
 
 impl State {
+    /// Whether it is the one of this mark, and its packets need not be looked at one by one.
+    fn may_be_out_of_sight(&self, mark: Mark, now_ms: u64) -> bool {
+        let is_plain = matches!(self.kind, super::Kind::Keep | super::Kind::Limit);
+        let is_open = matches!(self.phase(), None | Some(super::Phase::Established));
+        self.serial == mark.serial && self.left_ms(now_ms) > 0 && is_plain && is_open
+    }
+
     /// Takes a usual packet into account, unless it must be looked at more closely. Answers also how long the wheel may wait,
     /// if that is shorter than it was.
     #[inline(always)]

@@ -68,6 +68,8 @@ mod seen {
     pub(super) const SYN_ACKED: u8 = 32;
     /// An acknowledgement of its FIN.
     pub(super) const FIN_ACKED: u8 = 64;
+    /// Nothing, for a while: its segments went another way, so that its numbers are old.
+    pub(super) const UNTRACKED: u8 = 128;
 }
 
 /// A connection: the end that made the state, and the other one.
@@ -184,11 +186,17 @@ impl Track {
         if segment.flags.intersects(Flags(Flags::SYN.0 | Flags::RST.0)) || !sender.has(seen::ANY) {
             return self.take_unusual(from, segment);
         }
-        if !fits(sender, receiver, segment) {
+        if !fits(sender, receiver, segment) && !resume(sender, receiver, segment) {
             return Judgement::Outside;
         }
         let window = u32::from(segment.window) << sender.shift;
         go_on(sender, receiver, segment, window)
+    }
+
+    /// From now on segments go another way. When they come back, the first one of each end says where that is.
+    pub(super) const fn release(&mut self) {
+        self.0[0].seen |= seen::UNTRACKED;
+        self.0[1].seen |= seen::UNTRACKED;
     }
 
     /// Returns the flags seen of both ends, as a number that changes with each of them.
@@ -219,7 +227,9 @@ impl Track {
             self.0[from].seen |= seen::ANY | seen::RST;
             return Judgement::Fresh;
         }
-        let is_near = sender.has(seen::ANY) && fits(&sender, &receiver, segment);
+        // One of an end that was out of sight may be right: the other end will know.
+        let is_near =
+            sender.has(seen::ANY) && (fits(&sender, &receiver, segment) || sender.has(seen::UNTRACKED));
         if is_near { Judgement::Stale } else { Judgement::Outside }
     }
 
@@ -376,6 +386,24 @@ fn fits(sender: &Peer, receiver: &Peer, segment: &Segment) -> bool {
     let behind = receiver.end.wrapping_sub(segment.ack);
     let is_ack_of_receiver = !segment.flags.ack() || behind <= sender.window.max(ACK_BEHIND);
     is_sent_by_sender && is_room && is_ack_of_receiver
+}
+
+/// Takes up a connection again of which an end was out of sight: its place is where the segment is. False, and nothing has
+/// changed, if both ends were in sight.
+#[cold]
+fn resume(sender: &mut Peer, receiver: &mut Peer, segment: &Segment) -> bool {
+    if !sender.has(seen::UNTRACKED) && !receiver.has(seen::UNTRACKED) {
+        return false;
+    }
+    sender.end = segment.end();
+    if segment.flags.ack() {
+        sender.ack = segment.ack;
+        if receiver.has(seen::UNTRACKED) {
+            receiver.end = segment.ack;
+        }
+    }
+    sender.seen &= !seen::UNTRACKED;
+    true
 }
 
 /// Whether one sequence number comes before another.

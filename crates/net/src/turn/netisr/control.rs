@@ -11,7 +11,7 @@ use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
 use crate::base::time::Instant;
 use crate::firewall::{self, Firewall, Hooks};
-use crate::flow::Flows;
+use crate::flow::{Flows, offloader};
 use crate::host::app::{App, AppId, Apps};
 use crate::host::dgram::{self, membership::Memberships};
 use crate::host::sock::Error;
@@ -89,6 +89,7 @@ impl Netisr {
             hooks: Hooks::default(),
             firewall: None,
             flows: None,
+            offloads: false,
             neigh: Neigh::new(parts.key),
             fdb: None,
             trees: None,
@@ -188,7 +189,9 @@ impl Netisr {
 
     /// Remembers up to `flows` flows of each family from now on: fast forwarding. `None` forgets them all.
     pub fn set_flows(&mut self, flows: Option<usize>) {
-        self.cpu.flows = flows.map(|flows| Box::new(Flows::new(flows, &self.cpu.secret)));
+        let flows = flows.map(|flows| Box::new(Flows::new(flows, &self.cpu.secret)));
+        let before = core::mem::replace(&mut self.cpu.flows, flows);
+        offloader::move_to(&mut self.cpu, before);
         self.settle_detour();
     }
 
@@ -252,6 +255,7 @@ impl Netisr {
     /// Ends everything: rings are closed, and what is still in the stack is dropped and counted. What connections and programs say
     /// in turns that follow finds no way out.
     pub fn shut_down(&mut self) {
+        self.set_offload(None, offloader::AFTER_DEFAULT);
         for mut ring in self.rings.drain(..) {
             ring.driver.close(&mut self.cpu.pool);
         }

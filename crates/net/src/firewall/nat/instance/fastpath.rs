@@ -64,6 +64,27 @@ impl Instance {
         id.inspect(|id| self.pass_usual(counters, now, pkt, *id, direction)).is_some()
     }
 
+    /// Whether the binding of this mark is alive.
+    pub(in super::super) fn is_bound(&self, binding: Mark, now: Instant) -> bool {
+        self.table.marked(binding, Tick::at(now)).is_some()
+    }
+
+    /// Keeps a binding alive whose packets go where only their number is known; false if it is gone.
+    pub(in super::super) fn forwarded(
+        &mut self,
+        (binding, direction): (Mark, BindingDirection),
+        is_tcp: bool,
+        packets: u64,
+        now: Instant,
+    ) -> bool {
+        let Some(id) = self.table.marked(binding, Tick::at(now)) else { return false };
+        if packets > 0 {
+            let kind = if is_tcp { Kind::Tcp(tcp::Flags::ACK.0) } else { Kind::Udp };
+            self.table.get_mut(id).pass(direction, kind, Tick::at(now), &self.spec.lifetimes);
+        }
+        true
+    }
+
     #[inline]
     fn pass_usual(
         &mut self,

@@ -1,0 +1,362 @@
+//! The offload program against a rewrite that is made anew: run by the kernel on made-up frames of both families.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use dev::bpf::map::XskMap;
+use dev::bpf::offload::{self, Offload, PortWords, Writer};
+use dev::bpf::prog::Program;
+use dev::netlink::Rtnetlink;
+use net::flow::offload::{Ends, FlowTable, Forwarded, OffloadedFlow, RecordId, Refused};
+use wire::checksum::Sum;
+
+use crate::support::{is_root, netns};
+
+const PASS: u32 = 2;
+const REDIRECT: u32 = 4;
+const OURS: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const NEXT: [u8; 12] = [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 2];
+const NUMBER: u16 = 3;
+const OUT: u16 = 4;
+const MTU: u16 = 600;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// A small generator, so that a failure repeats (xorshift64*).
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, n: u64) -> usize {
+        usize::try_from((self.next() >> 33) % n).unwrap()
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.next().to_be_bytes()[0]
+    }
+
+    fn port(&mut self) -> u16 {
+        u16::from_be_bytes([self.byte(), self.byte()])
+    }
+
+    fn addr(&mut self, is_ip4: bool) -> IpAddr {
+        let mut bytes = [0; 16];
+        bytes.fill_with(|| self.byte());
+        if is_ip4 {
+            Ipv4Addr::new(10, bytes[0], bytes[1], bytes[2]).into()
+        } else {
+            bytes[0] = 0xfd;
+            Ipv6Addr::from(bytes).into()
+        }
+    }
+
+    fn ends(&mut self, is_ip4: bool) -> Ends {
+        Ends { src: self.addr(is_ip4), dst: self.addr(is_ip4), src_port: self.port(), dst_port: self.port() }
+    }
+}
+
+/// A loaded program, its table, and the loopback interface as its egress.
+struct Rig {
+    program: Program,
+    table: Arc<Offload>,
+    writer: Writer,
+    port: PortWords,
+    _sockets: XskMap,
+}
+
+impl Rig {
+    fn new(flows: u32) -> Self {
+        let table = Arc::new(Offload::new(flows, [11, 22, 33, 44]).unwrap());
+        let (sockets, port) = (XskMap::new(1).unwrap(), PortWords::new().unwrap());
+        let program = offload::load(&sockets, &table, &port, false).unwrap();
+        let lo = Rtnetlink::open().unwrap().link("lo").unwrap().index;
+        table.add_device(NUMBER, lo, true, false).unwrap();
+        table.add_device(OUT, lo, false, true).unwrap();
+        port.set(NUMBER, OURS);
+        let writer = Writer(Arc::clone(&table));
+        Self { program, table, writer, port, _sockets: sockets }
+    }
+
+    fn offload(&mut self, flow: &OffloadedFlow) -> Result<RecordId, Refused> {
+        self.writer.insert(&OffloadedFlow { generation: self.writer.generation(), ..*flow })
+    }
+}
+
+fn flow(rng: &mut Rng) -> OffloadedFlow {
+    let is_ip4 = rng.below(2) == 0;
+    let before = rng.ends(is_ip4);
+    let after = match rng.below(3) {
+        0 => before,
+        1 => Ends { src: rng.addr(is_ip4), src_port: rng.port(), ..before },
+        _ => rng.ends(is_ip4),
+    };
+    OffloadedFlow {
+        generation: 0,
+        rcvif: NUMBER,
+        protocol: if rng.below(2) == 0 { TCP } else { UDP },
+        class: rng.byte() & 0xfc,
+        before,
+        after,
+        outif: OUT,
+        link: NEXT,
+        mtu: MTU,
+    }
+}
+
+/// What of a packet is not its flow's.
+struct Shape {
+    ttl: u8,
+    ecn: u8,
+    flags: u8,
+    payload: usize,
+    checksum: Checksum,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Checksum {
+    Right,
+    None,
+    Partial,
+}
+
+/// A frame of a flow between these ends, made from nothing.
+fn frame(link: [u8; 12], ends: &Ends, protocol: u8, class: u8, shape: &Shape) -> Vec<u8> {
+    let mut l4 = vec![0; if protocol == TCP { 20 } else { 8 }];
+    l4[..2].copy_from_slice(&ends.src_port.to_be_bytes());
+    l4[2..4].copy_from_slice(&ends.dst_port.to_be_bytes());
+    l4.extend((0..shape.payload).map(|n| n.to_le_bytes()[0].wrapping_mul(31)));
+    let len = u16::try_from(l4.len()).unwrap();
+    let at = if protocol == TCP {
+        (l4[12], l4[13]) = (0x50, shape.flags);
+        16
+    } else {
+        l4[4..6].copy_from_slice(&len.to_be_bytes());
+        6
+    };
+    let pseudo = |len: u16| match (ends.src, ends.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Sum::pseudo_v4(src, dst, wire::Protocol(protocol), len),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Sum::pseudo_v6(src, dst, wire::Protocol(protocol), len.into()),
+        _ => unreachable!("one family"),
+    };
+    let checksum = match shape.checksum {
+        Checksum::None if protocol == UDP => 0,
+        Checksum::Partial => pseudo(len).folded(),
+        _ if protocol == UDP => pseudo(len).bytes(&l4).checksum_never_zero(),
+        _ => pseudo(len).bytes(&l4).checksum(),
+    };
+    l4[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    let class = class & 0xfc | shape.ecn;
+    let mut frame = link.to_vec();
+    match (ends.src, ends.dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let mut ip = [0; 20];
+            (ip[0], ip[1], ip[6], ip[8], ip[9]) = (0x45, class, 0x40, shape.ttl, protocol);
+            ip[2..4].copy_from_slice(&(len + 20).to_be_bytes());
+            ip[12..16].copy_from_slice(&src.octets());
+            ip[16..20].copy_from_slice(&dst.octets());
+            let sum = Sum::new().bytes(&ip).checksum();
+            ip[10..12].copy_from_slice(&sum.to_be_bytes());
+            frame.extend([8, 0].iter().chain(&ip));
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let mut ip = [0; 40];
+            (ip[0], ip[1], ip[6], ip[7]) = (0x60 | class >> 4, class << 4 | 5, protocol, shape.ttl);
+            ip[4..6].copy_from_slice(&len.to_be_bytes());
+            ip[8..24].copy_from_slice(&src.octets());
+            ip[24..40].copy_from_slice(&dst.octets());
+            frame.extend([0x86, 0xdd].iter().chain(&ip));
+        }
+        _ => unreachable!("one family"),
+    }
+    frame.extend(l4);
+    frame
+}
+
+fn incoming() -> [u8; 12] {
+    let mut link = [7; 12];
+    link[..6].copy_from_slice(&OURS);
+    link
+}
+
+fn shape(rng: &mut Rng) -> Shape {
+    Shape {
+        ttl: [64, 255, 2, 3, 1, 0][rng.below(6)],
+        ecn: u8::try_from(rng.below(4)).unwrap(),
+        flags: [0x10, 0x18, 0x10, 0x30, 0x02, 0x11, 0x14, 0x12][rng.below(8)],
+        payload: [0, 1, 2, 31, 400, 552, 572, 573, 600][rng.below(9)],
+        checksum: [Checksum::Right, Checksum::Right, Checksum::Right, Checksum::None, Checksum::Partial]
+            [rng.below(5)],
+    }
+}
+
+/// Whether the driver forwards a packet of this shape: the conditions once more, from the other side.
+fn is_forwarded(flow: &OffloadedFlow, shape: &Shape, frame: &[u8]) -> bool {
+    let closes = flow.protocol == TCP && shape.flags & 7 != 0;
+    shape.ttl > 1 && !closes && shape.checksum != Checksum::Partial && frame.len() - 14 <= MTU.into()
+}
+
+fn in_namespace(test: &str, body: impl FnOnce() + Send) {
+    if is_root() {
+        netns(test).run(body).unwrap();
+    }
+}
+
+fn random_packets_leave_the_program_as_a_new_header_would_be() {
+    in_namespace("offl-rw", || {
+        let mut rig = Rig::new(1024);
+        let (mut forwarded, mut translated, mut came_up) = (0, 0, 0);
+        for seed in 1..=200 {
+            let rng = &mut Rng(seed * 0x9e37_79b9);
+            let flow = flow(rng);
+            let record = rig.offload(&flow).unwrap();
+            let mut expected = Forwarded::default();
+            for n in 0..100 {
+                let shape = shape(rng);
+                let mut sent = frame(incoming(), &flow.before, flow.protocol, flow.class, &shape);
+                let len = sent.len() - 14;
+                sent.resize(sent.len().max(60), 0);
+                let (result, left) = rig.program.test_rewrite(&sent).unwrap();
+                let context = format!("seed {seed}, packet {n}: {flow:?}");
+                if !is_forwarded(&flow, &shape, &sent[..14 + len]) {
+                    assert_eq!((result, &left), (PASS, &sent), "{context}");
+                    came_up += 1;
+                    continue;
+                }
+                let after = Shape { ttl: shape.ttl - 1, ..shape };
+                let mut wanted = frame(NEXT, &flow.after, flow.protocol, flow.class, &after);
+                wanted.resize(wanted.len().max(60), 0);
+                assert_eq!((result, &left), (REDIRECT, &wanted), "{context}");
+                expected.packets += 1;
+                expected.bytes += len as u64;
+                forwarded += 1;
+                translated += u32::from(flow.before != flow.after);
+            }
+            assert_eq!(rig.writer.counted(record), expected, "seed {seed}");
+            rig.writer.remove(record);
+        }
+        assert!(
+            forwarded > 2000 && translated > 1000 && came_up > 2000,
+            "{forwarded} {translated} {came_up}"
+        );
+        assert_eq!(rig.table.records(), 0);
+    });
+}
+
+/// A change of one byte of a frame, which makes it another flow's, or no packet for the driver; or nothing that it looks at.
+fn a_frame_with_any_one_byte_changed_is_forwarded_only_if_its_flow_is_the_same() {
+    in_namespace("offl-byte", || {
+        let mut rig = Rig::new(1024);
+        for seed in 1..=24 {
+            let rng = &mut Rng(seed);
+            let flow = flow(rng);
+            let record = rig.offload(&flow).unwrap();
+            let usual = Shape { ttl: 64, ecn: 0, flags: 0x10, payload: 20, checksum: Checksum::Right };
+            let sent = frame(incoming(), &flow.before, flow.protocol, flow.class, &usual);
+            let l4 = if flow.before.src.is_ipv4() { 34 } else { 54 };
+            for at in 0..l4 + 8 {
+                let mut changed = sent.clone();
+                changed[at] ^= 1 << rng.below(8);
+                let result = rig.program.test_rewrite(&changed).unwrap();
+                let is_same = match (at, l4) {
+                    (6..12, _) => true,
+                    (12..14, _) => false,
+                    (14..34, 34) => false,
+                    (15, 54) => (changed[15] ^ sent[15]) & 0xc0 == 0,
+                    (16..18, 54) => true,
+                    (21, 54) => changed[21] > 1,
+                    (at, l4) if at >= l4 + 4 => flow.protocol == TCP || at >= l4 + 6,
+                    _ => false,
+                };
+                assert_eq!(result.0 == REDIRECT, is_same, "seed {seed}, byte {at} of {flow:?}");
+                assert!(is_same || result.1 == changed, "what comes up is as it came");
+            }
+            for len in 14..sent.len() {
+                if len >= l4 {
+                    let (result, left) = rig.program.test_rewrite(&sent[..len]).unwrap();
+                    assert_eq!((result, &left[..]), (PASS, &sent[..len]), "cut short");
+                }
+            }
+            rig.writer.remove(record);
+        }
+    });
+}
+
+fn a_record_of_an_earlier_generation_and_one_that_is_removed_forward_nothing() {
+    in_namespace("offl-gen", || {
+        let mut rig = Rig::new(1024);
+        let usual = Shape { ttl: 64, ecn: 0, flags: 0x10, payload: 20, checksum: Checksum::Right };
+        for seed in 1..=8 {
+            let flow = flow(&mut Rng(seed));
+            let sent = frame(incoming(), &flow.before, flow.protocol, flow.class, &usual);
+            let result = |rig: &Rig| rig.program.test_rewrite(&sent).unwrap().0;
+            assert_eq!(result(&rig), PASS, "no record");
+            let record = rig.offload(&flow).unwrap();
+            assert_eq!(result(&rig), REDIRECT);
+            assert_eq!(rig.offload(&flow), Err(Refused::Known), "its owner removes it first");
+            let before = rig.port.came_up();
+            rig.table.invalidate();
+            offload::grace::wait().unwrap();
+            assert_eq!(result(&rig), PASS, "stale");
+            assert_eq!(rig.port.came_up().stale, before.stale + 1);
+            rig.writer.remove(record);
+            let record = rig.offload(&flow).unwrap();
+            assert_eq!((result(&rig), rig.writer.counted(record).packets), (REDIRECT, 1));
+            rig.port.set(0, OURS);
+            assert_eq!(result(&rig), PASS, "off");
+            rig.port.set(NUMBER, OURS);
+            rig.writer.remove(record);
+            assert_eq!(result(&rig), PASS, "removed");
+            let elsewhere = OffloadedFlow { outif: 9, ..flow };
+            assert_eq!(rig.offload(&elsewhere), Err(Refused::Interface));
+        }
+    });
+}
+
+fn many_flows_find_their_records_and_what_has_no_room_is_refused() {
+    in_namespace("offl-many", || {
+        let mut rig = Rig::new(2048);
+        let rng = &mut Rng(77);
+        let usual = Shape { ttl: 64, ecn: 0, flags: 0x10, payload: 20, checksum: Checksum::Right };
+        let (mut there, mut refused) = (Vec::new(), 0);
+        for _ in 0..2048 {
+            let flow = flow(rng);
+            match rig.offload(&flow) {
+                Ok(record) => there.push((flow, record)),
+                Err(why) => {
+                    assert_eq!(why, Refused::Full);
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused < 100, "{refused} of 2048");
+        for (flow, record) in &there {
+            let sent = frame(incoming(), &flow.before, flow.protocol, flow.class, &usual);
+            let wanted = frame(NEXT, &flow.after, flow.protocol, flow.class, &Shape { ttl: 63, ..usual });
+            assert_eq!(rig.program.test_rewrite(&sent).unwrap(), (REDIRECT, wanted));
+            assert_eq!(rig.writer.counted(*record).packets, 1);
+        }
+        for _ in 0..40_000 {
+            let mut flow = flow(rng);
+            flow.before.src = rng.addr(flow.before.dst.is_ipv4());
+            match rig.offload(&flow) {
+                Ok(record) => there.push((flow, record)),
+                Err(why) => refused += u32::from(why == Refused::Full),
+            }
+        }
+        assert!(refused > 10_000, "the table is bounded");
+        assert_eq!(rig.table.records(), u32::try_from(there.len()).unwrap());
+    });
+}
+
+harness::tests![
+    random_packets_leave_the_program_as_a_new_header_would_be,
+    a_frame_with_any_one_byte_changed_is_forwarded_only_if_its_flow_is_the_same,
+    a_record_of_an_earlier_generation_and_one_that_is_removed_forward_nothing,
+    many_flows_find_their_records_and_what_has_no_room_is_refused,
+];
