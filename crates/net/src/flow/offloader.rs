@@ -17,7 +17,6 @@ use crate::firewall::{Known, Lookups, Met};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::{CHUNK, Netisr, bits};
 use crate::turn::timers::Timer;
-use ipfw::rule::Hook;
 
 /// Packets after which a flow is offloaded unless told otherwise.
 pub const AFTER_DEFAULT: u8 = 4;
@@ -173,9 +172,8 @@ fn offload<F: Cached>(
     let (before, protocol, class, rcvif) = F::parts(key);
     let header = pkt.window(wire::ether::HEADER_LEN);
     let after = F::ends(header);
-    // Rules at bridges see frames; a packet that leaves where it came from is worth a redirect.
-    let has_frame_rules = cpu.hooks.has(Hook::Layer2) || cpu.hooks.has(Hook::Frame);
-    if has_frame_rules || rcvif == way.outif || !is_of_family::<F>(pkt, header, &before) {
+    // A packet that leaves where it came from is worth a redirect.
+    if rcvif == way.outif || !is_of_family::<F>(pkt, header, &before) {
         return Err(Count::OffloadNoDevice);
     }
     let flow = OffloadedFlow {

@@ -13,7 +13,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
 
 use super::stack::Stack;
 use accept::Limits;
@@ -68,7 +70,8 @@ impl Server {
     ) -> io::Result<()> {
         let (stack, limits) = (SharedStack { stack, pings: Arc::default() }, Limits::default());
         let bodies = Bodies::new(limits);
-        let all = routes::router(stack).layer(from_fn_with_state(bodies, body::read));
+        let all = routes::router(stack.clone()).layer(from_fn_with_state(stack, retire_offloaded));
+        let all = all.layer(from_fn_with_state(bodies, body::read));
         let reads = all.clone().layer(from_fn(body::only_reads));
         let read_only = self.read_only.as_ref().map(|socket| serve(socket, reads, limits)).transpose()?;
         let read_only = async {
@@ -83,6 +86,16 @@ impl Server {
             () = stop => Ok(()),
         }
     }
+}
+
+/// A request that changes something has its answer when drivers forward nothing any more that was decided before.
+async fn retire_offloaded(State(stack): State<SharedStack>, request: Request, next: Next) -> Response {
+    let changes = !request.method().is_safe();
+    let answer = next.run(request).await;
+    if changes {
+        stack.stack().retire_offloaded();
+    }
+    answer
 }
 
 fn serve(socket: &Bound, router: Router, limits: Limits) -> io::Result<impl Future<Output = Infallible>> {

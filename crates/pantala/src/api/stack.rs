@@ -46,6 +46,9 @@ pub struct Snapshot {
 /// All methods are called on the control thread, one at a time, and should answer within milliseconds: while one
 /// runs, no other request is served. None may touch what a netisr owns except by a message to it.
 pub trait Stack: Filter + Sockets + Send {
+    /// Returns when no driver forwards packets by a decision that was made before, whatever has been changed.
+    fn retire_offloaded(&mut self) {}
+
     /// All interfaces, in the order of their index.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         flow_cache: draft
             .flow_cache
             .as_ref()
-            .map_or_else(|| flows_by_default(firewall.as_ref()), |at| at.value),
+            .map_or_else(|| flows_by_default(firewall.as_ref(), &interfaces), |at| at.value),
         buffers: draft.buffers.as_ref().map(|at| at.value),
         socket: draft.socket.as_ref().map(|at| at.value.clone()),
         interfaces,
@@ -45,9 +45,10 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
     }
 }
 
-/// Rules cost more than the cache, routes alone cost less (`docs/evidence/MEASUREMENTS.md`).
-fn flows_by_default(firewall: Option<&section::Firewall>) -> u32 {
-    let flows = if firewall.is_some() { FLOWS_DEFAULT } else { 0 };
+/// Rules cost more than the cache, routes alone cost less (`docs/evidence/MEASUREMENTS.md`). Flows are offloaded out of it.
+fn flows_by_default(firewall: Option<&section::Firewall>, interfaces: &[super::Interface]) -> u32 {
+    let is_wanted = firewall.is_some() || interfaces.iter().any(|interface| interface.offload);
+    let flows = if is_wanted { FLOWS_DEFAULT } else { 0 };
     u32::try_from(flows).unwrap_or(u32::MAX)
 }
 

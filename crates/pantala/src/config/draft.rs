@@ -57,6 +57,7 @@ const INTERFACE: &[&str] = &[
     "mac",
     "rings",
     "rxcsum",
+    "offload",
     "monitor",
     "queue",
     "queue_packets",
@@ -137,6 +138,7 @@ pub(crate) struct DraftInterface {
     pub(crate) mac: Option<At<Mac>>,
     pub(crate) rings: Option<At<u32>>,
     pub(crate) rxcsum: Option<At<RxCsum>>,
+    pub(crate) offload: Option<At<bool>>,
     pub(crate) monitor: bool,
     pub(crate) queue: DraftQueue,
     pub(crate) autoconf: Option<Autoconf>,
@@ -262,6 +264,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         mac: fields.parsed("mac", mac, report),
         rings: fields.number("rings", 1..=MOST_RINGS, report),
         rxcsum: fields.parsed("rxcsum", rxcsum, report),
+        offload: fields.parsed("offload", offload, report),
         monitor: fields.truth("monitor", report).is_some_and(|at| at.value),
         queue: queue(fields, report),
         autoconf: autoconf::read(fields, report),
@@ -393,6 +396,14 @@ fn rxcsum(word: &str) -> Result<RxCsum, Wrong> {
         "trust" => Ok(RxCsum::Trust),
         "complete" => Ok(RxCsum::Complete),
         other => Err(unknown_word("rxcsum", other, &["auto", "verify", "trust", "complete"])),
+    }
+}
+
+fn offload(word: &str) -> Result<bool, Wrong> {
+    match word {
+        "auto" => Ok(true),
+        "off" => Ok(false),
+        other => Err(unknown_word("offload", other, &["auto", "off"])),
     }
 }
 

@@ -198,6 +198,8 @@ pub struct Interface {
     pub rings: Option<u32>,
     /// Policy on received checksums.
     pub rxcsum: RxCsum,
+    /// Whether its driver may forward established flows by itself.
+    pub offload: bool,
     /// Whether it only counts and measures what it receives.
     pub monitor: bool,
     /// Output queue.

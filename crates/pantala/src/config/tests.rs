@@ -89,6 +89,7 @@ fn every_key_arrives_in_the_configuration() {
         mac: Some(Mac([2, 0, 0, 0, 0, 1])),
         rings: Some(2),
         rxcsum: RxCsum::Verify,
+        offload: false,
         monitor: true,
         queue: net::ifq::QueueSpec { packets_max: 100, ..net::ifq::QueueSpec::FIFO },
         autoconf: None,

@@ -49,7 +49,6 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
     let cpus = Cpus::start(&config.cpus, config.pinned, pools, config.polling, config.seccomp)?;
     let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
     let wires = config.wires.clone();
-    let patience = device::takeover::PATIENCE;
     let users = device::SocketUsers::of(&config);
     let workshop = Workshop {
         netlink,
@@ -61,7 +60,8 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         wires,
         memif: None,
         users,
-        patience,
+        patience: device::takeover::PATIENCE,
+        offload: cpus.offload.clone(),
     };
     // Before devices are opened, so that none goes unseen.
     let monitor = LinkMonitor::open()

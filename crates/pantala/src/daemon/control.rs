@@ -109,6 +109,7 @@ impl Control {
             away: None,
             hold: Arc::new(opened.hold),
         };
+        self.workshop.offload.add(&attached);
         self.last_index = index;
         if let Err(why) = self.hand_out(&attached, opened.rings) {
             self.close(index);
@@ -125,6 +126,7 @@ impl Control {
 
     /// Takes the rings of an interface from the netisrs, closed. Its device is closed with the last clone of it.
     pub(crate) fn close(&self, index: IfIndex) {
+        self.workshop.offload.remove(index);
         if let Err(why) = self.cpus.detach(index) {
             log::warning(&format!("the rings of interface number {index}: {why}"));
         }

@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 
 use super::clock::Clock;
 use super::cpu_share::Share;
+use super::flow_offload::FlowOffload;
 use super::idle::Idle;
 use super::netisr_thread::{Busy, NetisrThread};
 use super::report::{self, Published, Report, Reporter};
@@ -54,6 +55,8 @@ pub(crate) struct Cpus {
     pub(crate) crashed: Arc<Notify>,
     /// Told when a device that a netisr waits on is gone.
     lost: Arc<Notify>,
+    /// Flows that drivers forward.
+    pub(super) offload: FlowOffload,
 }
 
 /// One netisr, from outside.
@@ -93,7 +96,8 @@ impl Cpus {
         let wakers: Vec<_> = sleepers.iter().map(Sleeper::waker).collect();
         let (clock, list) = (Clock::start(), Vec::new());
         let (crashed, lost) = (Arc::default(), Arc::default());
-        let mut cpus = Self { clock, polling, pinned, seccomp, list, crashed, lost };
+        let offload = FlowOffload::default();
+        let mut cpus = Self { clock, polling, pinned, seccomp, list, crashed, lost, offload };
         let ends = mesh(&wakers).into_iter().zip(pools);
         let placement = processors.iter().zip(bells).zip(sleepers);
         let cookies = entropy::key().map_err(system("draw a key"))?;
@@ -249,7 +253,10 @@ impl Cpus {
             Broadcast { visit: Arc::new(visit), done: Box::new(move || tell.send(()).unwrap_or_default()) };
         let first = self.list.first().ok_or_else(|| failed("there is no CPU"))?;
         first.send(Msg::Broadcast(tour))?;
-        done.recv_timeout(PATIENCE).map_err(|_| failed("the netisrs do not answer"))
+        done.recv_timeout(PATIENCE).map_err(|_| failed("the netisrs do not answer"))?;
+        // Drivers have what the netisrs had.
+        self.offload.retire();
+        Ok(())
     }
 
     /// Gives rings to the CPUs that are to have them, and tells the others whose ring they send through.
@@ -315,6 +322,11 @@ impl Cpus {
             })?)?;
         }
         Ok(())
+    }
+
+    /// Returns when no driver forwards by a decision that was made before.
+    pub(crate) fn retire_offloaded(&self) {
+        self.offload.retire();
     }
 
     /// Asks all CPUs for their accounts, in their order.

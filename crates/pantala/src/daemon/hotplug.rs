@@ -154,6 +154,7 @@ impl Control {
         }
         let gone = format!("interface {}: {} is gone", interface.config.name, interface.config.device);
         let published = self.publish();
+        self.workshop.offload.remove(index);
         let closed = self.cpus.detach(index);
         if let Some(interface) = self.attached_mut(index) {
             interface.placement = RingPlacement::default();
@@ -207,11 +208,13 @@ impl Control {
         let placement = RingPlacement::of(&self.workshop.map(unit, count), count);
         let waiters = opened.rings.iter().map(|ring| ring.waiter.clone()).collect();
         self.cpus.attach(index, opened.rings, &placement).map_err(netisr)?;
+        let offload = self.workshop.offload.clone();
         let Some(interface) = self.attached_mut(index) else { return Ok(String::new()) };
         (interface.facts, interface.hold, interface.placement) =
             (opened.facts, Arc::new(opened.hold), placement);
         (interface.waiters, interface.away) = (waiters, None);
         let (monitor, description) = (interface.monitor, interface.description());
+        offload.add(interface);
         if monitor {
             self.watch(index, true).map_err(netisr)?;
         }

@@ -7,6 +7,7 @@
 //! | [`netisr_thread`], [`idle`], [`cpu_share`] | a pinned thread that turns for ever, how it waits, what it leaves to others |
 //! | [`cpus`], [`ring_placement`] | all of them, how they are asked, and which has which ring |
 //! | [`device`] | what packets come from and go to |
+//! | [`flow_offload`] | flows that drivers forward |
 //! | [`tables`] | interfaces and routes as the netisrs want them |
 //! | [`web`], [`services`] | web servers, and small services |
 //! | [`programs`] | the socket of unmodified programs |
@@ -33,6 +34,7 @@ pub(crate) mod device;
 mod dhcp;
 mod dhcp_clients;
 pub(crate) mod entropy;
+mod flow_offload;
 mod hotplug;
 #[cfg(feature = "cli")]
 mod identity;

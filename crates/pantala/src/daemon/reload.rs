@@ -354,6 +354,7 @@ impl Control {
             rules: next.rules.clone(),
             sysctls: plan.sysctls.clone(),
             flows: plan.flows.map(flows),
+            offload: self.workshop.offload.clone(),
         };
         done.next = Some(next);
         let before = plan.sysctls.iter().map(|(variable, _)| (*variable, variable.read(&self.sysctls)));

@@ -7,6 +7,8 @@ use net::netisr::Netisr;
 use net::sysctl::{self, Variable};
 use net::tables::Tables;
 
+use super::flow_offload::FlowOffload;
+
 /// All that the netisrs are given of another configuration.
 pub(crate) struct Switch {
     pub(crate) tables: Arc<Tables>,
@@ -16,6 +18,8 @@ pub(crate) struct Switch {
     pub(crate) sysctls: Vec<(&'static Variable, i64)>,
     /// New size of the flow cache, if it changes: `Some(None)` for none.
     pub(crate) flows: Option<Option<usize>>,
+    /// Flows that drivers forward, if they may.
+    pub(crate) offload: FlowOffload,
 }
 
 impl Switch {
@@ -28,5 +32,6 @@ impl Switch {
         if let Some(flows) = self.flows {
             netisr.set_flows(flows);
         }
+        self.offload.begin_on(netisr);
     }
 }

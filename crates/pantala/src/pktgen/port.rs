@@ -101,6 +101,7 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         // Frames on a queue that is not read would count as lost.
         rings: if let Device::AfXdp { .. } = device { rings } else { Some(rings.unwrap_or(1)) },
         rxcsum: RxCsum::Auto,
+        offload: false,
         monitor: false,
         queue: net::ifq::QueueSpec::default(),
         autoconf: None,

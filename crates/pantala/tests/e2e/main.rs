@@ -25,6 +25,7 @@ mod crossing;
 mod crossing_families;
 mod errors;
 mod firewall;
+mod flow_offload;
 mod interop;
 mod lifecycle;
 mod load;
@@ -65,6 +66,7 @@ harness::main![
     crossing_families,
     errors,
     firewall,
+    flow_offload,
     interop::bulk,
     interop::crowd,
     interop::ends,

@@ -27,6 +27,9 @@ pub struct Offload {
     pub(super) secret: [u64; 4],
     pub(super) buckets: u32,
     state: Mutex<State>,
+    /// Number of records that were ever added, and how many of them no program in flight can have found any more.
+    inserted: AtomicU64,
+    waited_for: AtomicU64,
 }
 
 /// Facts about the table that only writers need.
@@ -118,6 +121,8 @@ impl Offload {
             secret,
             buckets,
             state: Mutex::default(),
+            inserted: AtomicU64::new(0),
+            waited_for: AtomicU64::new(0),
         };
         // No slot is of generation 0.
         offload.generation_word().store(1, Ordering::Release);
@@ -151,13 +156,28 @@ impl Offload {
         Ok(())
     }
 
-    /// Ends an interface's part. Records that lead there are to be invalidated before.
-    pub fn remove_device(&self, number: u16) {
-        let mut state = self.lock();
-        if let Some(device) = state.devices.remove(&number) {
-            // One that is gone has left the map by itself.
-            let _ = self.devices.remove(device.place);
+    /// Ends an interface's part; answers whether it had one. Records that lead there are to be [retired](Self::retire) before
+    /// another interface comes.
+    pub fn remove_device(&self, number: u16) -> bool {
+        let device = self.lock().devices.remove(&number);
+        // One that is gone has left the map by itself.
+        device.map(|device| self.devices.remove(device.place)).is_some()
+    }
+
+    /// Invalidates all records, and waits until no program forwards by one any more. To be called when what is new is in force
+    /// for all that insert records.
+    ///
+    /// # Errors
+    /// As [`grace::wait`](super::grace::wait): all records are invalid, but programs may still be on their way.
+    pub fn retire(&self) -> io::Result<()> {
+        self.invalidate();
+        // Counted before it was written: one that is not seen here was of a decision that is valid.
+        let inserted = self.inserted.load(Ordering::SeqCst);
+        if inserted != self.waited_for.load(Ordering::SeqCst) {
+            super::grace::wait()?;
+            self.waited_for.store(inserted, Ordering::SeqCst);
         }
+        Ok(())
     }
 
     /// Records that are there now.
@@ -291,6 +311,7 @@ impl FlowTable for Writer {
         let hop = offload.hop_of(&mut state, hop).ok_or(Refused::HopsFull)?;
         state.users[usize::from(hop)].0 += 1;
         state.records += 1;
+        offload.inserted.fetch_add(1, Ordering::SeqCst);
         offload.write(&record, at, hop, flow.generation);
         drop(state);
         let bytes = usize::from(record.family.bytes().unsigned_abs());

@@ -65,11 +65,14 @@ pub(super) fn open(
         allowance: workshop.memory.allowance,
         busy_poll: workshop.busy_poll,
     };
-    let Workshop { umem, netlink, patience, .. } = workshop;
+    let Workshop { umem, netlink, patience, offload, .. } = workshop;
     let opened = if share {
         let share = share_of(&link, mac);
         let open = || Port::open_shared(umem, &options, &share);
         takeover::open(open, host, netlink, *patience).map(|(port, rings)| (port, each(rings, shared_ring)))
+    } else if let Some(table) = offload.table_for(interface) {
+        let open = || Port::open_offloading(umem, &options, &table);
+        takeover::open(open, host, netlink, *patience).map(|(port, rings)| (port, each(rings, new_ring)))
     } else {
         let open = || Port::open(umem, &options);
         takeover::open(open, host, netlink, *patience).map(|(port, rings)| (port, each(rings, new_ring)))
@@ -187,6 +190,12 @@ fn warn(interface: &Interface, link: &Link, port: &Port) {
     }
     if let Some(why) = &port.copies_because {
         log::debug(&format!("interface {name}: frames of {host} are copied: {why}"));
+    }
+    if interface.offload && port.is_shared() {
+        log::warning(&format!("interface {name}: flows are not offloaded: {host} is shared with the kernel"));
+    }
+    if let Some(why) = &port.no_offload_because {
+        log::warning(&format!("interface {name}: flows are not offloaded: {why}"));
     }
     if !port.ends_with_process() {
         log::debug(&format!("{host}: this kernel leaves the XDP program there if pantala is killed"));

@@ -27,6 +27,7 @@ use wire::ether::Mac;
 
 use super::bring_up::Memory;
 use super::cpus::NewRing;
+use super::flow_offload::FlowOffload;
 use crate::StackError;
 use crate::api::{CopyMode, DeviceMode, Umem};
 use crate::config::{Device, Interface, RxCsum, Wires, limits};
@@ -60,6 +61,8 @@ pub(crate) struct Workshop {
     pub(crate) users: SocketUsers,
     /// Time limit of waiting for a device that an ending process still has.
     pub(crate) patience: Duration,
+    /// Flows that drivers forward.
+    pub(crate) offload: FlowOffload,
 }
 
 impl Workshop {
@@ -83,6 +86,7 @@ impl Workshop {
             users: SocketUsers::default(),
             busy_poll: false,
             patience: Duration::ZERO,
+            offload: FlowOffload::default(),
         }
     }
 
@@ -151,6 +155,11 @@ impl Hold {
     /// Says which addresses are ours, if the device is shared with the kernel.
     pub(crate) fn share(&self, shares: &Shares) -> Result<(), String> {
         self.port.as_ref().map_or(Ok(()), |port| port.share(shares).map_err(|why| why.to_string()))
+    }
+
+    /// The port of an AF_XDP device.
+    pub(crate) const fn port(&self) -> Option<&dev::af_xdp::Port> {
+        self.port.as_ref()
     }
 
     /// The device is gone: nothing is put back, because another may have its name by now.

@@ -50,7 +50,8 @@ impl Control {
         }
         let rules = next.rules.as_ref().map(|_| self.compile_firewall_in_force());
         let flows = changed_flows.then(|| flows(self.config.flow_cache));
-        let switch = Switch { tables: Arc::clone(&self.tables), rules, sysctls, flows };
+        let offload = self.workshop.offload.clone();
+        let switch = Switch { tables: Arc::clone(&self.tables), rules, sysctls, flows, offload };
         complain(self.cpus.reconfigure(switch));
     }
 

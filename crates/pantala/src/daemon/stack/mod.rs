@@ -38,6 +38,10 @@ use crate::api::{
 };
 
 impl Stack for Control {
+    fn retire_offloaded(&mut self) {
+        self.cpus.retire_offloaded();
+    }
+
     fn webs(&mut self) -> Vec<Web<'_>> {
         self.list_webs()
     }

@@ -1,0 +1,175 @@
+//! Flow offload: established flows forwarded by the driver's program, as the hosts at both ends see it.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::net::UdpSocket;
+use std::thread;
+
+use dev::sys::ethtool::{Ethtool, Feature};
+
+use crate::firewall::section;
+use crate::lab::{Attach, Family, Lab, Link, at};
+use crate::pantala::Pantala;
+use crate::socket::{stream_arrives, udp};
+use crate::wait::until;
+
+const STREAM: u64 = 5_000_000;
+const DATAGRAMS: u32 = 300;
+
+/// Rules with states; and with translation, which is the default network's in IPv4 and an exchange of prefixes in IPv6.
+const STATES: &str = "add 100 check-state\nadd 200 allow ip from any to any recv if1 keep-state\n";
+const TRANSLATED: &str = "nat 1 config ip 10.77.2.1
+nptv6 out create int_prefix fd77:0:0:1:: ext_prefix 2001:db8:99:1:: prefixlen 64
+add 100 nat 1 ip4 from any to any via if2
+add 110 nptv6 out ip6 from any to any via if2
+add 200 allow ip from any to any
+";
+
+/// Two hosts that finish their checksums, as real NICs do, and have NAPI; pantala offloads between them.
+fn lab(test: &str, attach: Attach, more: &str) -> Option<Lab> {
+    let mut lab = Lab::without_pantala(test, &[Link::new(attach), Link::new(attach)])?;
+    for host in &lab.hosts {
+        let set = || {
+            let device = Ethtool::open("eth0").unwrap();
+            device.set_feature(Feature::TxChecksum, false).unwrap();
+            device.set_feature(Feature::Gro, true).unwrap();
+        };
+        host.netns.run(set).unwrap();
+    }
+    let config = offloading(&lab.config(more));
+    lab.pantala = Some(Pantala::start(&lab.router, &config));
+    lab.attach();
+    Some(lab)
+}
+
+fn offloading(config: &str) -> String {
+    config.replace("rings = 1\n", "rings = 1\noffload = \"auto\"\n")
+}
+
+/// Datagrams there and back, each of which must arrive as it was sent.
+fn echoed(lab: &Lab, family: Family) {
+    let (a, b) = lab.pair();
+    let (client, server) = (udp(&a.netns, b.addr(family)), udp(&b.netns, b.addr(family)));
+    let target = at(b.addr(family), server.local_addr().unwrap().port());
+    let mut buffer = [0; 2048];
+    for n in 0..DATAGRAMS {
+        let sent: Vec<u8> = n.to_be_bytes().into_iter().cycle().take(n as usize * 4 % 1400 + 4).collect();
+        client.send_to(&sent, target).unwrap();
+        let (len, from) = server.recv_from(&mut buffer).unwrap();
+        assert!(buffer[..len] == sent, "datagram {n} there");
+        server.send_to(&buffer[..len], from).unwrap();
+        let len = client.recv(&mut buffer).unwrap();
+        assert!(buffer[..len] == sent, "datagram {n} back");
+    }
+}
+
+fn offloaded(lab: &Lab) -> u64 {
+    lab.pantala().counter("flow_offloaded")
+}
+
+/// Streams and datagrams, nearly all packets of which the driver forwards.
+fn crosses(lab: &Lab) {
+    let (a, b) = lab.pair();
+    lab.both(|family| {
+        let before = offloaded(lab);
+        echoed(lab, family);
+        let wanted = u64::from(DATAGRAMS) * 2 - 40;
+        until("datagrams are counted", || (offloaded(lab) >= before + wanted).then_some(()));
+        let before = offloaded(lab);
+        assert!(stream_arrives(&a.netns, &b.netns, b.addr(family), STREAM).unwrap());
+        let wanted = STREAM / 1460 * 8 / 10;
+        until("segments are counted", || (offloaded(lab) >= before + wanted).then_some(()));
+    });
+}
+
+fn flows_without_rules_are_forwarded_by_the_driver() {
+    for attach in [Attach::Native, Attach::Generic] {
+        let test = "flow_offload::flows_without_rules_are_forwarded_by_the_driver";
+        let Some(lab) = lab(test, attach, "") else { return };
+        crosses(&lab);
+    }
+}
+
+fn flows_with_states_are_forwarded_by_the_driver_and_counted() {
+    let test = "flow_offload::flows_with_states_are_forwarded_by_the_driver_and_counted";
+    let Some(lab) = lab(test, Attach::Native, &section("deny", STATES)) else { return };
+    crosses(&lab);
+    let states = lab.pantala().json("ipfw -D list");
+    let packets = states.as_array().unwrap().iter().map(|state| state["packets"].as_u64().unwrap());
+    assert!(packets.sum::<u64>() > u64::from(DATAGRAMS) * 2, "states count what the driver forwards");
+}
+
+fn translated_flows_are_forwarded_by_the_driver() {
+    let test = "flow_offload::translated_flows_are_forwarded_by_the_driver";
+    let Some(lab) = lab(test, Attach::Native, &section("deny", TRANSLATED)) else { return };
+    crosses(&lab);
+}
+
+/// Sends numbered datagrams until it is told to stop.
+fn flood(socket: &UdpSocket, sent: &AtomicU64, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let number = sent.fetch_add(1, Ordering::SeqCst) + 1;
+        // A full queue is no matter.
+        let _ = socket.send(&number.to_be_bytes());
+        if number.is_multiple_of(16) {
+            thread::sleep(Duration::from_micros(500));
+        }
+    }
+}
+
+fn no_packet_passes_a_rule_that_denies_it_once_the_command_has_returned() {
+    let test = "flow_offload::no_packet_passes_a_rule_that_denies_it_once_the_command_has_returned";
+    let Some(lab) = lab(test, Attach::Native, &section("accept", "")) else { return };
+    let (a, b) = lab.pair();
+    lab.both(|family| {
+        let (client, server) = (udp(&a.netns, b.addr(family)), udp(&b.netns, b.addr(family)));
+        client.connect(at(b.addr(family), server.local_addr().unwrap().port())).unwrap();
+        let (sent, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| flood(&client, &sent, &stop));
+            for round in 0..20 {
+                let before = offloaded(&lab);
+                until("the flow is offloaded", || (offloaded(&lab) > before + 100).then_some(()));
+                lab.pantala().shows("ipfw -q add 50 deny udp from any to any");
+                let last = sent.load(Ordering::SeqCst);
+                until("more is sent", || (sent.load(Ordering::SeqCst) > last + 500).then_some(()));
+                let late = arrived(&server).filter(|number| *number > last + 1).count();
+                if late > 0 {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                assert_eq!(late, 0, "round {round}: packets that were sent after the rule was there");
+                lab.pantala().shows("ipfw -q delete 50");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    });
+    assert!(lab.pantala().counter("offload_stale") >= 40);
+}
+
+/// The numbers of all datagrams that wait.
+fn arrived(socket: &UdpSocket) -> impl Iterator<Item = u64> {
+    socket.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 64];
+    core::iter::from_fn(move || {
+        let len = socket.recv(&mut buffer).ok()?;
+        buffer[..len].try_into().ok().map(u64::from_be_bytes)
+    })
+}
+
+fn a_fresh_start_after_a_kill_offloads_again() {
+    let test = "flow_offload::a_fresh_start_after_a_kill_offloads_again";
+    let Some(mut lab) = lab(test, Attach::Native, "") else { return };
+    crosses(&lab);
+    let killed = lab.pantala.take().unwrap();
+    lab.pantala = Some(killed.killed_and_started_again(&lab.router));
+    lab.attach();
+    crosses(&lab);
+}
+
+harness::tests![
+    flows_without_rules_are_forwarded_by_the_driver,
+    flows_with_states_are_forwarded_by_the_driver_and_counted,
+    translated_flows_are_forwarded_by_the_driver,
+    no_packet_passes_a_rule_that_denies_it_once_the_command_has_returned,
+    a_fresh_start_after_a_kill_offloads_again,
+];
