@@ -75,6 +75,9 @@ pub(crate) enum Command {
     /// Send packets of any kind at any rate, and say what became of them: loss, order, latency
     #[command(after_help = pktgen::HELP)]
     Pktgen(Box<pktgen::Args>),
+    /// Benchmark a device under test between two devices: throughput, latency, loss, bursts, recovery (RFC 2544)
+    #[command(after_help = pktgen::rfc2544::HELP)]
+    Rfc2544(Box<pktgen::rfc2544::Args>),
     /// Run packetdrill scripts against the stack, in virtual time
     #[command(after_help = drill::HELP)]
     Drill(drill::Drill),
@@ -270,6 +273,7 @@ impl Command {
             | Self::Doctor(_)
             | Self::Demo { .. }
             | Self::Pktgen(_)
+            | Self::Rfc2544(_)
             | Self::Drill(_)
             | Self::Top { .. }
             | Self::Run(_)
@@ -368,6 +372,9 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
     if let Command::Pktgen(args) = line.command {
         return pktgen::run(*args, line.json, term);
     }
+    if let Command::Rfc2544(args) = line.command {
+        return pktgen::rfc2544::run(*args, line.json, term);
+    }
     let session = &mut line.session(term)?;
     match line.command {
         Command::Up { .. }
@@ -377,6 +384,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         | Command::Doctor(_)
         | Command::Demo { .. }
         | Command::Pktgen(_)
+        | Command::Rfc2544(_)
         | Command::Drill(_)
         | Command::Run(_) => Ok(()),
         Command::Top { args, .. } => args.run(session),

@@ -157,11 +157,11 @@ impl Args {
     }
 }
 
-fn device(text: &str) -> Result<Device, String> {
+pub(super) fn device(text: &str) -> Result<Device, String> {
     Device::parse(text).map_err(|wrong| format!("{}; {}", wrong.message, wrong.help))
 }
 
-fn own(text: &str) -> Result<IpNet, String> {
+pub(super) fn own(text: &str) -> Result<IpNet, String> {
     let help = "write an address and its prefix length, as in 192.0.2.2/24 or 2001:db8::2/64";
     text.parse().map_err(|_| match text.parse::<IpAddr>() {
         Ok(_) => format!("the prefix length is missing; {help}"),
@@ -169,7 +169,7 @@ fn own(text: &str) -> Result<IpNet, String> {
     })
 }
 
-fn gateway(text: &str) -> Result<IpAddr, String> {
+pub(super) fn gateway(text: &str) -> Result<IpAddr, String> {
     text.parse()
         .map_err(|_| format!("`{text}` is no address; write one without a prefix length, as in 192.0.2.1"))
 }
@@ -178,7 +178,7 @@ fn mac(text: &str) -> Result<Mac, String> {
     text.parse().map_err(|why: ParseMacError| format!("`{text}`: {why}"))
 }
 
-fn cpus(text: &str) -> Result<Cpus, String> {
+pub(super) fn cpus(text: &str) -> Result<Cpus, String> {
     grammar::cpus(text).map(Cpus)
 }
 

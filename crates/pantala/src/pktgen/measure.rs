@@ -20,6 +20,7 @@ use super::flows::FLOWS_MAX;
 use super::grammar::Addrs;
 use super::payload::{self, Probe, Seen, look};
 use super::sizes::FCS_LEN;
+use super::timeline::Timeline;
 use crate::api::Latency;
 
 /// Runs that a receiver keeps apart.
@@ -74,6 +75,8 @@ pub(crate) struct Measure {
     /// `None` if there is no memory for it.
     latency: Option<Histogram<u64>>,
     sessions: Vec<Session>,
+    /// Frames by their stamps, if that is recorded.
+    pub(crate) timeline: Option<Timeline>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,7 +118,7 @@ enum Arrival {
 impl Measure {
     pub(crate) fn new(expect: Expect) -> Self {
         let latency = Histogram::new_with_bounds(1, LATENCY_MAX_NS, DIGITS).ok();
-        Self { expect, tally: Tally::default(), latency, sessions: Vec::new() }
+        Self { expect, tally: Tally::default(), latency, sessions: Vec::new(), timeline: None }
     }
 
     /// Counts a received frame; returns whether it belongs to a run. If not, it may be a request to us.
@@ -174,6 +177,9 @@ impl Measure {
                 self.tally.is_reordered(by);
             }
         }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.received(now_ns, probe.stamp);
+        }
         let latency = probe.latency(now_ns);
         if flow.unique > 1 {
             let jitter = latency.abs_diff(flow.latency);
@@ -185,6 +191,11 @@ impl Measure {
         if let Some(histogram) = &mut self.latency {
             histogram.saturating_record(latency);
         }
+    }
+
+    /// Different frames with a header that arrived.
+    pub(crate) const fn measured(&self) -> u64 {
+        self.tally.probes - self.tally.duplicated
     }
 
     /// Different frames of the run that arrived.
@@ -211,6 +222,9 @@ impl Measure {
         if let (Some(mine), Some(others)) = (&mut self.latency, &other.latency) {
             // The same bounds: everything fits.
             let _ = mine.add(others);
+        }
+        if let (Some(mine), Some(others)) = (&mut self.timeline, &other.timeline) {
+            mine.add(others);
         }
         for session in &other.sessions {
             for (number, flow) in (0..).zip(&session.flows).filter(|(_, flow)| flow.unique > 0) {

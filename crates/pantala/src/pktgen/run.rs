@@ -3,43 +3,31 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Instant;
 
-use dev::sys::affinity;
-use net::driver::Link;
 use pkt::PktVec;
-use wire::ether::Mac;
 
 use super::args::{Args, endless};
 use super::frame::Template;
 use super::measure::{Expect, Measure};
 use super::payload::LEARNING;
 use super::plan::{Plan, Sending, To};
-use super::port::{self, Port};
 use super::rate::Pacer;
+use super::rig::{self, Rig, TICK};
 use super::show::{self, Progress};
 use super::sizes::SizeOrder;
-use super::station::{Station, learned};
+use super::station::Station;
 use super::summary::Summary;
-use super::worker::{Board, DONE, Done, EXHAUSTED, GONE, Orders, Source, Worker, now_ns};
+use super::worker::{Board, DONE, Done, EXHAUSTED, GONE, Orders, Phases, Source, Worker, now_ns};
 use crate::cli::Failure;
-use crate::daemon::device::Workshop;
-use crate::daemon::{entropy, log, privileges};
+use crate::daemon::log;
 use crate::interrupt::Stop;
 use crate::term::Term;
 
-/// Time limit of links and the gateway, and the interval of requests for the gateway.
-const RESOLVE: Duration = Duration::from_secs(5);
-const ASK_EVERY: Duration = Duration::from_millis(250);
-/// Rounds of learning frames, and how long the answer to each is waited for.
-const ROUNDS: u8 = 4;
-const ROUND: Duration = Duration::from_millis(250);
-/// Interval of the conductor.
-const TICK: Duration = Duration::from_millis(2);
 /// Interval of progress reports: where a line can be replaced, and where not.
-const LIVE: Duration = Duration::from_millis(250);
-const PLAIN: Duration = Duration::from_secs(2);
+pub(super) const LIVE: Duration = Duration::from_millis(250);
+pub(super) const PLAIN: Duration = Duration::from_secs(2);
 
 /// Runs a test and shows what came of it.
 pub(crate) fn run(args: Args, json: bool, term: &mut Term) -> Result<(), Failure> {
@@ -49,11 +37,11 @@ pub(crate) fn run(args: Args, json: bool, term: &mut Term) -> Result<(), Failure
         Stop::on_signals().map_err(|why| Failure::Failed(format!("cannot watch for signals: {why}")))?;
     let mut test = Test::open(plan, stop).map_err(Failure::Failed)?;
     if let Err(why) = test.prepare() {
-        test.put_back();
-        return Err(if test.stop.is_set() { Failure::Said } else { Failure::Failed(why) });
+        test.rig.put_back();
+        return Err(if test.rig.stop.is_set() { Failure::Said } else { Failure::Failed(why) });
     }
     let summary = test.conduct(term);
-    test.put_back();
+    test.rig.put_back();
     let summary = summary?;
     let text = if json { summary.json() } else { show::summary(&summary) };
     term.show(&text)?;
@@ -69,17 +57,13 @@ pub(crate) fn run(args: Args, json: bool, term: &mut Term) -> Result<(), Failure
 /// A test with its devices.
 struct Test {
     plan: Plan,
-    stop: Stop,
-    ports: Vec<Port>,
-    workers: Vec<Worker>,
-    _workshop: Workshop,
+    rig: Rig,
 }
 
 impl Test {
     fn open(plan: Plan, stop: Stop) -> Result<Self, String> {
         let devices: Vec<_> = core::iter::once(&plan.device).chain(&plan.rx).collect();
-        let (ports, rings, workshop) = port::open(&devices, plan.rings)?;
-        let session = session()?;
+        let session = rig::session()?;
         let expect = match &plan.sending {
             Some(sending) => Expect::Own { session, dst: sending.ranges.dst },
             None => Expect::All,
@@ -88,33 +72,31 @@ impl Test {
             To::Ask { target, .. } => Some(target),
             To::Mac(_) => None,
         });
-        let workers = rings.into_iter().map(|ring| {
+        let rig = Rig::open(&devices, plan.rings, stop, |ring, mac| {
             let addresses = if ring.port == 0 { &plan.addresses } else { &plan.rx_addresses };
-            let mac = ports.get(ring.port).map_or(Mac::ZERO, |port| port.mac);
             let station = Station { mac, addresses: addresses.clone(), except };
             Worker::new(ring, station, Measure::new(expect))
-        });
-        let workers = workers.collect();
-        Ok(Self { plan, stop, ports, workers, _workshop: workshop })
+        })?;
+        Ok(Self { plan, rig })
     }
 
     /// Finds out where frames go, and gives each sender its part.
     fn prepare(&mut self) -> Result<(), String> {
         let Some(sending) = self.plan.sending.clone() else { return Ok(()) };
-        let mtu = self.ports.first().map_or(0, |port| port.mtu);
+        let mtu = self.rig.ports.first().map_or(0, |port| port.mtu);
         fits(&sending, mtu, &self.plan)?;
-        self.wait_for_links()?;
+        self.rig.wait_for_links()?;
         let dst_mac = match sending.to {
             To::Mac(mac) => mac,
-            To::Ask { own, target } => self.resolve(own, target)?,
+            To::Ask { own, target } => self.rig.resolve(0, own, target)?,
         };
-        let session = self.workers.first().map_or(LEARNING, |worker| worker.measure.session());
+        let session = self.rig.workers.first().map_or(LEARNING, |worker| worker.measure.session());
         let senders =
-            self.workers.iter().filter(|worker| worker.port == 0).count().min(sending.flows as usize);
-        let own_mac = self.ports.first().map_or(Mac::ZERO, |port| port.mac);
+            self.rig.workers.iter().filter(|worker| worker.port == 0).count().min(sending.flows as usize);
+        let own_mac = self.rig.mac(0);
         let headers = sending.headers(own_mac, dst_mac);
         for (at, worker) in
-            self.workers.iter_mut().filter(|worker| worker.port == 0).take(senders).enumerate()
+            self.rig.workers.iter_mut().filter(|worker| worker.port == 0).take(senders).enumerate()
         {
             let (part, of) = (at as u64, senders as u64);
             worker.source = Some(Source {
@@ -135,71 +117,20 @@ impl Test {
                 out: PktVec::new(),
                 learnt_in: 0,
                 is_done: false,
+                phases: Phases::default(),
+                timeline: None,
             });
         }
         Ok(())
     }
 
-    /// Waits until frames can pass: until there is a peer.
-    fn wait_for_links(&mut self) -> Result<(), String> {
-        let begun = Instant::now();
-        loop {
-            let down = self.workers.iter_mut().find_map(|worker| {
-                worker.receive(|_| {});
-                let is_down = !worker.is_file && worker.driver.link() != Link::Up;
-                is_down.then_some(worker.port)
-            });
-            let Some(down) = down else { return Ok(()) };
-            if begun.elapsed() >= RESOLVE || self.stop.is_set() {
-                let (device, seconds) = (self.device(down), RESOLVE.as_secs());
-                return Err(format!("{device} has no link: for {seconds} s nobody was at its other end"));
-            }
-            thread::sleep(TICK);
-        }
-    }
-
-    /// Asks for the Ethernet address of `target` until it is known, on the device's first ring.
-    fn resolve(&mut self, own: core::net::IpAddr, target: core::net::IpAddr) -> Result<Mac, String> {
-        let (begun, mut asked, mut times) = (Instant::now(), None::<Instant>, 0);
-        while begun.elapsed() < RESOLVE && !self.stop.is_set() {
-            if asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY)
-                && let Some(first) = self.workers.first_mut()
-                && let Some(question) = first.station.ask(own, target)
-            {
-                first.say(&question);
-                (asked, times) = (Some(Instant::now()), times + 1);
-            }
-            let mut found = None;
-            for worker in &mut self.workers {
-                let asks = worker.port == 0;
-                worker.receive(|frame| found = found.or_else(|| learned(frame, target).filter(|_| asks)));
-            }
-            if let Some(mac) = found {
-                return Ok(mac);
-            }
-            thread::sleep(TICK);
-        }
-        let (device, protocol) =
-            (self.device(0), if target.is_ipv4() { "ARP" } else { "neighbour discovery" });
-        Err(format!(
-            "{target} does not answer: asked {times} times by {protocol} on {device} from {own} ({}) for {} s; \
-             give --dst-mac to send without asking",
-            self.ports.first().map_or(Mac::ZERO, |port| port.mac),
-            RESOLVE.as_secs()
-        ))
-    }
-
-    fn device(&self, at: usize) -> &str {
-        self.ports.get(at).map_or("", |port| &port.name)
-    }
-
     /// Runs the workers and leads them through the test.
     fn conduct(&mut self, term: &mut Term) -> Result<Summary, Failure> {
         let orders = Arc::new(Orders::default());
-        let boards: Vec<_> = self.workers.iter().map(|worker| Arc::clone(&worker.board)).collect();
-        let senders = self.workers.iter().filter(|worker| worker.source.is_some()).count();
-        let threads = self.start(&orders).map_err(Failure::Failed)?;
-        let (plan, stop) = (&self.plan, &self.stop);
+        let boards: Vec<_> = self.rig.workers.iter().map(|worker| Arc::clone(&worker.board)).collect();
+        let senders = self.rig.workers.iter().filter(|worker| worker.source.is_some()).count();
+        let threads = self.rig.start(&self.plan.cpus, &orders, Worker::run).map_err(Failure::Failed)?;
+        let (plan, stop) = (&self.plan, &self.rig.stop);
         let mut conductor = Conductor { plan, stop, orders: &orders, boards: &boards, senders, term };
         let course = conductor.lead();
         orders.end();
@@ -210,48 +141,8 @@ impl Test {
         let missing: usize = done.iter().map(|done| done.missing).sum();
         log::debug(&format!("all rings closed: {missing} buffers missing"));
         let course = course?;
-        let devices: Vec<String> = self.ports.iter().map(|port| port.name.clone()).collect();
+        let devices: Vec<String> = self.rig.ports.iter().map(|port| port.name.clone()).collect();
         Ok(Summary::new(&self.plan, &devices, &course, done))
-    }
-
-    /// Gives each worker a thread on a CPU.
-    fn start(&mut self, orders: &Arc<Orders>) -> Result<Vec<JoinHandle<Done>>, String> {
-        let cpus = self.cpus()?;
-        let mut threads = Vec::new();
-        for (worker, cpu) in self.workers.drain(..).zip(cpus.iter().cycle().copied()) {
-            let told = Arc::clone(orders);
-            let body = move || {
-                if let Err(why) = affinity::pin_to(cpu) {
-                    log::warning(&format!("pktgen not pinned: {why}"));
-                }
-                privileges::drop_all();
-                worker.run(&told)
-            };
-            match thread::Builder::new().name(format!("pktgen{cpu}")).spawn(body) {
-                Ok(thread) => threads.push(thread),
-                Err(why) => {
-                    orders.end();
-                    threads.into_iter().for_each(|thread| drop(thread.join()));
-                    return Err(format!("cannot start a thread: {why}"));
-                }
-            }
-        }
-        Ok(threads)
-    }
-
-    fn cpus(&self) -> Result<Vec<usize>, String> {
-        let allowed = affinity::allowed_cpus().map_err(|why| why.to_string())?;
-        match self.plan.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-            Some(cpu) => Err(format!("CPU {cpu} is not available; {allowed:?} are")),
-            None if self.plan.cpus.is_empty() => Ok(allowed),
-            None => Ok(self.plan.cpus.clone()),
-        }
-    }
-
-    /// Closes what is still open, and lets the devices go.
-    fn put_back(&mut self) {
-        self.workers.drain(..).for_each(|worker| drop(worker.close()));
-        self.ports.clear();
     }
 }
 
@@ -267,13 +158,6 @@ fn fits(sending: &Sending, mtu: u32, plan: &Plan) -> Result<(), String> {
         plan.device,
         mtu + BESIDE_MTU
     ))
-}
-
-/// A number for this run that no other is likely to have.
-fn session() -> Result<u16, String> {
-    let key = entropy::key().map_err(|why| format!("cannot draw a number: {why}"))?;
-    let [a, b, ..] = key.to_ne_bytes();
-    Ok(u16::from_ne_bytes([a, b]).max(LEARNING + 1))
 }
 
 /// The course of a test, as seen from outside.
@@ -300,7 +184,7 @@ impl Conductor<'_> {
     fn lead(&mut self) -> Result<Course, Failure> {
         // A file has no neighbour that could learn.
         if self.plan.sending.is_some() && endless(&self.plan.device).is_none() {
-            self.learn();
+            rig::learn(self.orders, self.boards, self.stop);
         }
         let begun = Instant::now();
         self.orders.send(now_ns());
@@ -320,23 +204,6 @@ impl Conductor<'_> {
         }
         self.term.end_progress();
         Ok(course)
-    }
-
-    /// Lets what is between here and there learn where frames go; gives up after a while.
-    fn learn(&self) {
-        for round in 0..ROUNDS {
-            let before = self.sum(|board| &board.learned);
-            let sent_before = self.sum(|board| &board.learning_sent);
-            self.orders.learn(round);
-            let begun = Instant::now();
-            while begun.elapsed() < ROUND && !self.stop.is_set() {
-                thread::sleep(TICK);
-                let sent = self.sum(|board| &board.learning_sent) - sent_before;
-                if sent > 0 && self.sum(|board| &board.learned) - before >= sent {
-                    return;
-                }
-            }
-        }
     }
 
     fn is_over(&self, since: Duration) -> bool {
@@ -363,7 +230,7 @@ impl Conductor<'_> {
     }
 
     fn sum(&self, of: impl Fn(&Board) -> &AtomicU64) -> u64 {
-        self.boards.iter().map(|board| of(board).load(Ordering::Relaxed)).sum()
+        rig::sum(self.boards, of)
     }
 
     /// Whether a state is that of any, or of all, of the workers it concerns.

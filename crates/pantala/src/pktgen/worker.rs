@@ -10,11 +10,13 @@ use pkt::{Pkt, PktVec, Pool, VEC_MAX};
 
 use super::flows::Flow;
 use super::frame::Template;
-use super::measure::Measure;
+use super::measure::{Expect, Measure};
+use super::payload::{Seen, look};
 use super::port::WorkerRing;
 use super::rate::Pacer;
 use super::sizes::{FCS_LEN, SizeOrder};
 use super::station::{Frame, Station};
+use super::timeline::Timeline;
 
 /// Less than this is waited for by spinning.
 const SPIN_NS: u64 = 100_000;
@@ -108,6 +110,32 @@ pub(super) struct Source {
     pub(super) out: PktVec,
     pub(super) learnt_in: u8,
     pub(super) is_done: bool,
+    pub(super) phases: Phases,
+    /// Frames by when they were sent, if that is recorded.
+    pub(super) timeline: Option<Timeline>,
+}
+
+/// A change of the rate in the middle of a test.
+#[derive(Default)]
+pub(super) struct Phases {
+    pub(super) next: Option<Phase>,
+    /// The beginning of the current one, from that of the test.
+    origin_ns: u64,
+    /// For how long the rate was not kept in those before.
+    behind_ns: u64,
+}
+
+impl Phases {
+    pub(super) fn then(next: Option<Phase>) -> Self {
+        Self { next, ..Self::default() }
+    }
+}
+
+/// The rest of a test, from `at_ns` on for `time_ns`.
+pub(super) struct Phase {
+    pub(super) at_ns: u64,
+    pub(super) pacer: Pacer,
+    pub(super) time_ns: u64,
 }
 
 pub(super) struct Worker {
@@ -123,6 +151,8 @@ pub(super) struct Worker {
     received: PktVec,
     answers: PktVec,
     asked_link_ns: u64,
+    /// Counters of the device when the test began.
+    before: DriverStats,
 }
 
 /// A worker's result.
@@ -132,6 +162,8 @@ pub(super) struct Done {
     pub(super) sent: u64,
     pub(super) sent_bytes: u64,
     pub(super) behind_ns: u64,
+    /// Frames by when they were sent.
+    pub(super) timeline: Option<Timeline>,
     /// Buffers that did not come back from the device.
     pub(super) missing: usize,
 }
@@ -160,15 +192,28 @@ impl Worker {
             received: PktVec::new(),
             answers: PktVec::new(),
             asked_link_ns: 0,
+            before: DriverStats::default(),
         }
+    }
+
+    /// Gets ready for another test with the same ring.
+    pub(super) fn prepare(&mut self, source: Option<Source>, measure: Measure) {
+        (self.source, self.measure, self.board) = (source, measure, Arc::default());
+        self.before = self.driver.stats();
     }
 
     /// Works until it is told to end; closes the ring.
     pub(super) fn run(mut self, orders: &Orders) -> Done {
+        self.work(orders);
+        self.close()
+    }
+
+    /// Works until it is told to end.
+    pub(super) fn work(&mut self, orders: &Orders) {
         loop {
             let phase = orders.phase.load(Ordering::Acquire);
             if phase == END {
-                return self.close();
+                return;
             }
             let worked = self.receive(|_| {}) + self.send(phase, orders);
             if worked > 0 {
@@ -266,7 +311,7 @@ impl Worker {
         }
         let due = match &self.source {
             Some(source) if phase == SEND && !source.is_done && source.out.is_empty() => {
-                begun_ns + source.pacer.due_ns()
+                begun_ns.saturating_add(source.due_ns())
             }
             Some(source) if phase == SEND && !source.is_done => now,
             _ => u64::MAX,
@@ -307,29 +352,59 @@ impl Worker {
     }
 
     pub(super) fn close(mut self) -> Done {
-        let mut behind_ns = 0;
-        if let Some(source) = &mut self.source {
-            source.out.drain().for_each(|pkt| self.pool.give(pkt));
-            behind_ns = source.pacer.behind_ns();
-        }
+        self.give_back();
         self.driver.close(&mut self.pool);
+        let missing = self.pool.total() - self.pool.free();
+        Done { missing, ..self.done() }
+    }
+
+    /// Ends a test and keeps the ring.
+    pub(super) fn finish(&mut self) -> Done {
+        self.give_back();
+        self.done()
+    }
+
+    /// Gives back what was made and not sent.
+    fn give_back(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.discard(&mut self.pool);
+        }
+    }
+
+    fn done(&mut self) -> Done {
         self.show();
-        let stats = self.driver.stats();
+        let stats = since(self.driver.stats(), self.before);
+        let source = self.source.take();
+        let behind_ns = source.as_ref().map_or(0, Source::behind_ns);
         Done {
-            measure: self.measure,
+            measure: core::mem::replace(&mut self.measure, Measure::new(Expect::All)),
             stats,
             sent: self.board.sent.load(Ordering::Relaxed).saturating_sub(stats.tx_errors),
             sent_bytes: self.board.sent_bytes.load(Ordering::Relaxed),
             behind_ns,
-            missing: self.pool.total() - self.pool.free(),
+            timeline: source.and_then(|source| source.timeline),
+            missing: 0,
         }
+    }
+}
+
+/// The counters of a device since `before`.
+fn since(now: DriverStats, before: DriverStats) -> DriverStats {
+    DriverStats {
+        rx_frames: now.rx_frames - before.rx_frames,
+        rx_dropped: now.rx_dropped - before.rx_dropped,
+        rx_errors: now.rx_errors - before.rx_errors,
+        tx_frames: now.tx_frames - before.tx_frames,
+        tx_full: now.tx_full - before.tx_full,
+        tx_errors: now.tx_errors - before.tx_errors,
+        doorbells: now.doorbells - before.doorbells,
     }
 }
 
 impl Source {
     /// Makes what is due, as far as there is room.
     fn make(&mut self, now_ns: u64, begun_ns: u64, pool: &mut Pool) {
-        let since = now_ns.saturating_sub(begun_ns);
+        let since = self.phases_since(now_ns.saturating_sub(begun_ns));
         self.pacer.bound_backlog(since);
         while !self.is_over(since)
             && self.pacer.is_due(since)
@@ -340,9 +415,39 @@ impl Source {
             }
         }
         if since >= self.time_ns.saturating_add(OVERTIME_NS) {
-            self.out.drain().for_each(|pkt| pool.give(pkt));
+            self.discard(pool);
         }
         self.is_done = self.out.is_empty() && self.is_over(since);
+    }
+
+    /// Enters the next phase when its time has come; returns the time since the current one began.
+    fn phases_since(&mut self, since: u64) -> u64 {
+        if let Some(next) = self.phases.next.take_if(|next| since >= next.at_ns) {
+            self.phases.behind_ns += self.pacer.behind_ns();
+            (self.phases.origin_ns, self.pacer, self.time_ns) = (next.at_ns, next.pacer, next.time_ns);
+        }
+        since - self.phases.origin_ns.min(since)
+    }
+
+    /// When something is to be done next, from the beginning of the test.
+    fn due_ns(&self) -> u64 {
+        let due = self.phases.origin_ns.saturating_add(self.pacer.due_ns());
+        self.phases.next.as_ref().map_or(due, |next| due.min(next.at_ns))
+    }
+
+    /// For how long the rate was not kept, nanoseconds.
+    fn behind_ns(&self) -> u64 {
+        self.phases.behind_ns + self.pacer.behind_ns()
+    }
+
+    /// Gives back what the device has not taken.
+    fn discard(&mut self, pool: &mut Pool) {
+        for pkt in self.out.drain() {
+            if let (Some(timeline), Seen::Probe(probe)) = (&mut self.timeline, look(pkt.head())) {
+                timeline.unsent(probe.stamp);
+            }
+            pool.give(pkt);
+        }
     }
 
     /// Whether nothing more is to be made. What was due before the end is, a little later.
@@ -376,6 +481,9 @@ impl Source {
         {
             self.template.write(flow, number, flow.sent, now_ns, room);
             flow.sent = flow.sent.wrapping_add(1);
+            if let Some(timeline) = &mut self.timeline {
+                timeline.sent(now_ns);
+            }
         }
         self.at = if self.at + 1 < self.flows.len() { self.at + 1 } else { 0 };
         self.pacer.spend(size.into());

@@ -40,6 +40,7 @@ mod pmtu;
 mod polling;
 mod programs;
 mod reload;
+mod rfc2544;
 mod rings;
 mod route_sources;
 mod routes;
@@ -88,6 +89,7 @@ harness::main![
     polling,
     programs,
     reload,
+    rfc2544,
     rings,
     route_sources,
     routes,

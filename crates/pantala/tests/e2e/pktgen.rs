@@ -18,14 +18,14 @@ use crate::wait::until;
 
 /// The forwarder between the generator's two ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Router {
+pub(crate) enum Router {
     Kernel,
     Pantala,
 }
 
 /// The attachment of the generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ports {
+pub(crate) enum Ports {
     /// By TAPs of its own, whose kernel ends are the router's.
     Tap,
     /// By veth pairs, or the kernel ends of pantala's TAPs, which it takes over with AF_XDP.
@@ -33,11 +33,13 @@ enum Ports {
 }
 
 /// A generator's namespace, and a router's: the same one where the generator has TAPs.
-struct Track {
-    ports: Ports,
+pub(crate) struct Track {
+    pub(crate) ports: Ports,
     generator: Netns,
-    router: Netns,
+    pub(crate) router: Netns,
     pantala: Option<Pantala>,
+    /// Further sections of pantala's configuration.
+    more: String,
     _permit: Permit,
 }
 
@@ -45,12 +47,17 @@ const FRAMES: u64 = 3000;
 
 impl Track {
     fn build(who: Router, ports: Ports) -> Option<Self> {
+        Self::build_with(who, ports, "")
+    }
+
+    pub(crate) fn build_with(who: Router, ports: Ports, more: &str) -> Option<Self> {
         if !need::lab(&[Link::new(Attach::Tap), Link::new(Attach::Native)]) {
             return None;
         }
         let permit = Permit::wait();
         let (generator, router) = (namespace(), namespace());
-        let mut track = Self { ports, generator, router, pantala: None, _permit: permit };
+        let mut track =
+            Self { ports, generator, router, pantala: None, more: more.to_owned(), _permit: permit };
         match (who, ports) {
             (Router::Kernel, Ports::Tap) => {}
             (Router::Kernel, Ports::Xdp(_)) => {
@@ -93,7 +100,8 @@ impl Track {
             )
         };
         let sections: String = (1..).zip(devices).map(section).collect();
-        self.pantala = Some(Pantala::start(&self.router, &format!("forwarding = true\n{sections}")));
+        self.pantala =
+            Some(Pantala::start(&self.router, &format!("forwarding = true\n{sections}{}", self.more)));
         until("pantala's addresses may be used", || {
             let all = self.pantala.as_ref().unwrap().interfaces();
             let mut states =
@@ -104,26 +112,27 @@ impl Track {
 
     /// The generator's command line, to the router and by `dst` to the other port.
     fn line(&self, family: Family, dst: &str, more: &str) -> String {
-        let device = |name: &str| match self.ports {
-            Ports::Tap => format!("tap:{name}"),
-            Ports::Xdp(mode) => format!("af_xdp:{name},mode={mode}"),
-        };
+        let [tx, rx] = self.devices();
         let (own, gateway) = (net(family, 1, 2), net(family, 1, 1).addr());
-        format!(
-            "-i {} --rx {} --addr {own} --gateway {gateway} --dst {dst} {more}",
-            device("g0"),
-            device("g1")
-        )
+        format!("pktgen -i {tx} --rx {rx} --addr {own} --gateway {gateway} --dst {dst} {more}")
     }
 
-    fn start(&self, line: &str) -> Child {
+    /// The generator's devices.
+    pub(crate) fn devices(&self) -> [String; 2] {
+        ["g0", "g1"].map(|name| match self.ports {
+            Ports::Tap => format!("tap:{name}"),
+            Ports::Xdp(mode) => format!("af_xdp:{name},mode={mode}"),
+        })
+    }
+
+    pub(crate) fn start(&self, line: &str) -> Child {
         // The kernel end of a TAP is with the kernel that is to route.
         let place = if self.ports == Ports::Tap { &self.router } else { &self.generator };
         start(place, line)
     }
 
     /// Runs a test. Where the generator brings TAPs, the kernel is configured as soon as they are there.
-    fn run(&self, line: &str) -> Said {
+    pub(crate) fn run(&self, line: &str) -> Said {
         let child = self.start(line);
         if self.ports == Ports::Tap {
             configure(&self.router, ["g0", "g1"]);
@@ -140,14 +149,14 @@ impl Track {
 
 fn start(netns: &Netns, line: &str) -> Child {
     let mut command = Command::new(PROGRAM);
-    command.args(["--json", "pktgen"]).args(line.split_whitespace());
+    command.arg("--json").args(line.split_whitespace());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     netns.put(&mut command).unwrap();
     end_with_parent(&mut command).spawn().unwrap()
 }
 
 /// Address `host` of link `number`.
-fn net(family: Family, number: u8, host: u16) -> IpNet {
+pub(crate) fn net(family: Family, number: u8, host: u16) -> IpNet {
     let [_, low] = host.to_be_bytes();
     let v4: IpAddr = [10, 78, number, low].into();
     let v6: IpAddr = [0xfd78, 0, 0, number.into(), 0, 0, 0, host].into();
@@ -173,7 +182,7 @@ fn configure(router: &Netns, links: [&str; 2]) {
     }
 }
 
-fn count(summary: &Value, path: &str) -> u64 {
+pub(crate) fn count(summary: &Value, path: &str) -> u64 {
     summary.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path} in {summary:#}"))
 }
 

@@ -77,6 +77,8 @@ fn source(is_v4: bool, rate: &str, sizes: &str, burst: u32, count: Option<u64>, 
         out: PktVec::new(),
         learnt_in: 0,
         is_done: false,
+        phases: Phases::default(),
+        timeline: None,
     }
 }
 
