@@ -69,6 +69,19 @@ pub(crate) fn question(from: Mac, source: IpAddr, target: IpAddr) -> Vec<u8> {
     }
 }
 
+/// Makes a question of reachability for `target`, from the neighbour at `source`, to the link address that it knows.
+pub(crate) fn question_to(to: Mac, from: Mac, source: IpAddr, target: IpAddr) -> Vec<u8> {
+    match (source, target) {
+        (IpAddr::V4(source), IpAddr::V4(target)) => arp(from, to, &Packet::request(from, source, target)),
+        (IpAddr::V6(source), IpAddr::V6(target)) => {
+            let packet =
+                nd_packet(source, target, &Message::NeighborSolicit { target }, &[Opt::SourceLinkAddr(from)]);
+            build::ether(to, from, 0x86dd, &packet)
+        }
+        _ => panic!("addresses of two families"),
+    }
+}
+
 /// The answer to us on interface `i` that `target` has link address `from`.
 pub(crate) fn answer(i: IfIndex, from: Mac, target: IpAddr) -> Vec<u8> {
     match target {

@@ -7,7 +7,7 @@ use super::*;
 use crate::base::count::Count;
 use crate::fib::{Prefix, Route, To};
 use crate::link::tables::Config;
-use crate::testkit::link::{FAMILIES, Family, Said, answer, claim, question};
+use crate::testkit::link::{FAMILIES, Family, Said, answer, claim, question, question_to};
 use crate::testkit::{Bench, build, ifnet, mac};
 use crate::turn::netisr::dispatch;
 

@@ -55,6 +55,21 @@ fn published_addresses_are_answered_for_on_their_interface_alone() {
     }
 }
 
+/// A host asks those that it knows whether they are still reachable, with a message to their own address.
+#[test]
+fn a_question_of_reachability_for_a_published_address_is_answered_and_not_forwarded() {
+    for family in FAMILIES {
+        let (asker, target) = (family.addr(1, 16), family.addr(2, 9));
+        let mut bench = bench(family, false, 1);
+        bench.hear(1, &question_to(mac(1), HOST, asker, target));
+        assert_eq!(bench.said(1), [Said::Answered { to: HOST, target, mac: Some(mac(1)) }]);
+        assert_eq!(bench.said(2), [], "the host itself is not asked");
+        // The same for an address that is not published is a packet like others.
+        bench.hear(1, &question_to(mac(1), HOST, asker, family.addr(2, 10)));
+        assert_eq!(bench.said(1), []);
+    }
+}
+
 #[test]
 fn a_probe_for_a_published_address_is_answered_since_it_is_in_use() {
     for family in FAMILIES {
