@@ -3,14 +3,18 @@
 //! The calls, as C has them. Each asks whether the socket is pantala's, and is the kernel's own call if it is not.
 #![expect(unsafe_code, reason = "symbols of C, and pointers of a program")]
 
-use core::ffi::{c_int, c_long, c_void};
-use std::os::fd::IntoRawFd;
+pub mod names;
+pub mod receive;
+pub mod send;
 
-use libc::{iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use core::ffi::{c_int, c_long, c_void};
+use std::os::fd::{BorrowedFd, IntoRawFd};
+
+use libc::{iovec, msghdr, sockaddr, socklen_t};
 use rustix::io::Errno;
 use wire::program::{Name, Role};
 
-use crate::{addr, stream, sys};
+use crate::{addr, datagram, stream, sys};
 
 /// `bind(2)`
 ///
@@ -42,6 +46,7 @@ pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     match named(fd).map(|name| name.role) {
         Some(Role::Listener) => 0,
         Some(Role::Stream) => sys::fail(Errno::INVAL),
+        Some(Role::Datagram) => sys::fail(Errno::OPNOTSUPP),
         None => kernel(libc::SYS_listen, [word(fd), word(backlog), 0, 0, 0, 0]),
     }
 }
@@ -97,6 +102,9 @@ pub unsafe extern "C" fn getsockname(fd: c_int, at: *mut sockaddr, len: *mut soc
 pub unsafe extern "C" fn getpeername(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
     match named(fd) {
         Some(Name { role: Role::Listener, .. }) => sys::fail(Errno::NOTCONN),
+        Some(name) if name.role == Role::Datagram && datagram::is_addressed(&name) => {
+            sys::fail(Errno::NOTCONN)
+        }
         Some(Name { remote, .. }) => {
             // SAFETY: the program's promise.
             unsafe { addr::write(remote, at, len) };
@@ -124,7 +132,9 @@ pub unsafe extern "C" fn getsockopt(
     };
     let Some(name) = named(fd) else { return pass() };
     let number = match (level, option) {
+        (libc::SOL_SOCKET, libc::SO_TYPE) if name.role == Role::Datagram => libc::SOCK_DGRAM,
         (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_STREAM,
+        (libc::SOL_SOCKET, libc::SO_PROTOCOL) if name.role == Role::Datagram => libc::IPPROTO_UDP,
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_TCP,
         (libc::SOL_SOCKET, libc::SO_DOMAIN) => family(&name),
         (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => c_int::from(name.role == Role::Listener),
@@ -164,140 +174,22 @@ pub unsafe extern "C" fn setsockopt(
     }
 }
 
-/// `read(2)`
-///
-/// # Safety
-/// As of `read(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn read(fd: c_int, into: *mut c_void, count: size_t) -> ssize_t {
-    ended(fd, count, sys::call(libc::SYS_read, [word(fd), into as usize, count, 0, 0, 0]))
+/// A socket of datagrams, and its name; `None` if it is none of pantala's.
+fn datagrams<'a>(fd: c_int) -> Option<(BorrowedFd<'a>, Name)> {
+    let own = sys::borrow(fd)?;
+    datagram::name(own).map(|name| (own, name))
 }
 
-/// `read(2)`, as a fortified program calls it.
-///
-/// # Safety
-/// As of `read(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read_chk(fd: c_int, into: *mut c_void, count: size_t, room: size_t) -> ssize_t {
-    fortified(count, room);
-    // SAFETY: the program's promise.
-    unsafe { read(fd, into, count) }
-}
-
-/// `readv(2)`
-///
-/// # Safety
-/// As of `readv(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn readv(fd: c_int, into: *const iovec, count: c_int) -> ssize_t {
-    let got = sys::call(libc::SYS_readv, [word(fd), into as usize, word(count), 0, 0, 0]);
-    ended(fd, word(count), got)
-}
-
-/// `recv(2)`
-///
-/// # Safety
-/// As of `recv(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn recv(fd: c_int, into: *mut c_void, count: size_t, flags: c_int) -> ssize_t {
-    ended(fd, count, sys::call(libc::SYS_recvfrom, [word(fd), into as usize, count, word(flags), 0, 0]))
-}
-
-/// `recv(2)`, as a fortified program calls it.
-///
-/// # Safety
-/// As of `recv(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recv_chk(
-    fd: c_int,
-    into: *mut c_void,
-    count: size_t,
-    room: size_t,
-    flags: c_int,
-) -> ssize_t {
-    fortified(count, room);
-    // SAFETY: the program's promise.
-    unsafe { recv(fd, into, count, flags) }
-}
-
-/// `recvfrom(2)`
-///
-/// # Safety
-/// As of `recvfrom(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvfrom(
-    fd: c_int,
-    into: *mut c_void,
-    count: size_t,
-    flags: c_int,
-    from: *mut sockaddr,
-    len: *mut socklen_t,
-) -> ssize_t {
-    if !from.is_null() && named(fd).is_some() {
-        // SAFETY: the program's promise.
-        unsafe { addr::none(len) };
-        // SAFETY: the program's promise.
-        return unsafe { recv(fd, into, count, flags) };
-    }
-    let arguments = [word(fd), into as usize, count, word(flags), from as usize, len as usize];
-    ended(fd, count, sys::call(libc::SYS_recvfrom, arguments))
-}
-
-/// `recvfrom(2)`, as a fortified program calls it.
-///
-/// # Safety
-/// As of `recvfrom(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recvfrom_chk(
-    fd: c_int,
-    into: *mut c_void,
-    count: size_t,
-    room: size_t,
-    flags: c_int,
-    from: *mut sockaddr,
-    len: *mut socklen_t,
-) -> ssize_t {
-    fortified(count, room);
-    // SAFETY: the program's promise.
-    unsafe { recvfrom(fd, into, count, flags, from, len) }
-}
-
-/// `recvmsg(2)`
-///
-/// # Safety
-/// As of `recvmsg(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    let got = sys::call(libc::SYS_recvmsg, [word(fd), message as usize, word(flags), 0, 0, 0]);
-    // SAFETY: the program's promise.
-    if let Some(message) = unsafe { message.as_mut() }
-        && got >= 0
-        && !message.msg_name.is_null()
-        && named(fd).is_some()
-    {
-        message.msg_namelen = 0;
-    }
-    ended(fd, 1, got)
-}
-
-/// A stream that ended in order says so with 0. One whose connection has failed hangs up, and the daemon knows why.
-fn ended(fd: c_int, count: usize, got: isize) -> ssize_t {
-    let may_have_failed = got == 0 && count > 0 || got < 0 && sys::errno() == libc::ECONNRESET;
-    if !may_have_failed {
-        return got;
-    }
-    let before = sys::errno();
-    match sys::borrow(fd).and_then(stream::outcome) {
-        Some(why) => sys::fail(why) as ssize_t,
-        None if got < 0 => sys::fail(Errno::from_raw_os_error(before)) as ssize_t,
-        None => got,
-    }
-}
-
-/// Ends a program that reads more than it has room for, as libc does.
-fn fortified(count: size_t, room: size_t) {
-    if count > room {
-        std::process::abort();
+/// A message of these buffers alone.
+fn message(buffers: *mut iovec, count: usize) -> msghdr {
+    msghdr {
+        msg_name: core::ptr::null_mut(),
+        msg_namelen: 0,
+        msg_iov: buffers,
+        msg_iovlen: count,
+        msg_control: core::ptr::null_mut(),
+        msg_controllen: 0,
+        msg_flags: 0,
     }
 }
 
@@ -307,7 +199,7 @@ fn named(fd: c_int) -> Option<Name> {
 
 const fn family(name: &Name) -> c_int {
     let addr = match name.role {
-        Role::Listener => name.local,
+        Role::Listener | Role::Datagram => name.local,
         Role::Stream => name.remote,
     };
     if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }

@@ -1,6 +1,6 @@
 //! `libpantala_preload.so`: gives unmodified programs the sockets of a running pantala (`pantala run`).
 //!
-//! A TCP socket that a program binds or connects becomes one end of a pair of Unix sockets, under the same descriptor; a
+//! A socket of TCP or UDP that a program binds or connects becomes one end of a pair of Unix sockets, under the same descriptor; a
 //! connection that it accepts is one from its beginning. The daemon has the other end. Bytes, readiness, `dup`, `fork`,
 //! `exec`, `O_NONBLOCK`, time limits and `SIGPIPE` are the kernel's, so no call on the way of bytes is replaced. What is
 //! replaced asks or says what a Unix socket cannot: addresses, options of TCP, and how a connection ended.
@@ -12,12 +12,16 @@
 //! |---|---|
 //! | [`hooks`] | the calls, as C has them |
 //! | [`stream`] | what they do with sockets of pantala |
+//! | [`datagram`] | messages of sockets of datagrams, with their addresses |
+//! | [`names`] | host names, by DNS over pantala |
 //! | [`daemon`] | requests to the daemon |
 //! | [`addr`] | C's socket addresses |
 //! | [`sys`] | system calls that pass by the hooks |
 
 mod addr;
 mod daemon;
+mod datagram;
 pub mod hooks;
+mod names;
 mod stream;
 mod sys;

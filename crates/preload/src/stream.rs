@@ -8,11 +8,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, FdFlags, fcntl_getfd};
+use rustix::net::ipproto;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrAny, SocketAddrUnix, SocketType, getpeername};
-use wire::program::{ADDR_LEN, NO_ADDR, Name, Request, Role, parse_addr};
+use wire::program::{ADDR_LEN, NO_ADDR, Name, Request, Role, Transport, parse_addr};
 
 use crate::daemon::{ask, may_be_ours, receive};
+use crate::datagram;
 
 /// What became of a call about a socket that may be pantala's.
 pub(crate) type Taken<T> = Option<Result<T, Errno>>;
@@ -24,37 +26,51 @@ pub(crate) fn name(fd: BorrowedFd<'_>) -> Option<Name> {
     Name::parse(peer.abstract_name()?)
 }
 
-/// Binds a TCP socket to an address of pantala; `None`: the address or the socket is the kernel's.
+/// Binds a socket to an address of pantala; `None`: the address or the socket is the kernel's.
 pub(crate) fn bind(fd: BorrowedFd<'_>, addr: SocketAddr) -> Taken<()> {
     if !may_be_ours(addr) {
         return None;
     }
-    if !is_tcp(fd) {
-        return name(fd).map(|_| Err(Errno::INVAL));
+    let Some(transport) = transport(fd) else { return name(fd).map(|_| Err(Errno::INVAL)) };
+    // Which port it is, and whether it is pantala's, is decided when it sends.
+    if transport == Transport::Udp && addr.port() == 0 && addr.ip().is_unspecified() {
+        return None;
     }
     let is_shared = sockopt::socket_reuseport(fd).unwrap_or(false);
     let only_v6 = addr.is_ipv6() && sockopt::ipv6_v6only(fd).unwrap_or(false);
-    match ask(&Request::Bind { addr, is_shared, only_v6 }) {
+    match ask(&Request::Bind { transport, addr, is_shared, only_v6 }) {
         Err(Errno::ADDRNOTAVAIL) => None,
         Err(why) => Some(Err(why)),
         Ok((_, new)) => Some(new.ok_or(Errno::MFILE).and_then(|new| put_in_place(fd, new))),
     }
 }
 
-/// Connects a TCP socket; `None`: there is no route by pantala, or the socket is the kernel's.
+/// Connects a socket; `None`: there is no route by pantala, or the socket is the kernel's.
 pub(crate) fn connect(fd: BorrowedFd<'_>, remote: SocketAddr) -> Taken<()> {
-    let id = match name(fd) {
-        Some(Name { role: Role::Listener, id, .. }) => id,
-        Some(name) => return Some(connect_again(fd, &name)),
-        None if may_be_ours(remote) && !remote.ip().is_unspecified() && is_tcp(fd) => 0,
+    let (transport, id) = match name(fd) {
+        Some(Name { role: Role::Listener, id, .. }) => (Transport::Tcp, id),
+        Some(name) if name.role == Role::Datagram => {
+            datagram::give_back(fd, &name);
+            (Transport::Udp, name.id)
+        }
+        Some(_) => return Some(connect_again(fd)),
+        None if may_be_ours(remote) && !remote.ip().is_unspecified() => (transport(fd)?, 0),
         None => return None,
     };
-    match ask(&Request::Connect { id, remote }) {
+    let local = if transport == Transport::Udp && id == 0 { datagram::bound(fd) } else { NO_ADDR };
+    // One that is bound to an address of the kernel stays there.
+    if !local.ip().is_unspecified() {
+        return None;
+    }
+    match ask(&Request::Connect { transport, id, local, remote }) {
         Err(Errno::NETUNREACH) if id == 0 => None,
         Err(why) => Some(Err(why)),
         Ok((_, new)) => {
             let placed = new.ok_or(Errno::MFILE).and_then(|new| put_in_place(fd, new));
-            Some(placed.and_then(|()| wait(fd)))
+            Some(match transport {
+                Transport::Tcp => placed.and_then(|()| wait(fd)),
+                Transport::Udp => placed,
+            })
         }
     }
 }
@@ -72,14 +88,14 @@ fn wait(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Answers a program that connects what is connected, or will be.
-fn connect_again(fd: BorrowedFd<'_>, _: &Name) -> Result<(), Errno> {
+fn connect_again(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     match is_ready(fd, PollFlags::OUT, Some(Duration::ZERO))? {
         false => Err(Errno::ALREADY),
         true => Err(outcome(fd).unwrap_or(Errno::ISCONN)),
     }
 }
 
-fn is_ready(fd: BorrowedFd<'_>, what: PollFlags, within: Option<Duration>) -> Result<bool, Errno> {
+pub(crate) fn is_ready(fd: BorrowedFd<'_>, what: PollFlags, within: Option<Duration>) -> Result<bool, Errno> {
     let within = within.map(|within| Timespec {
         tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: within.subsec_nanos().into(),
@@ -107,6 +123,7 @@ pub(crate) fn accept(fd: BorrowedFd<'_>, flags: c_int) -> Taken<(OwnedFd, Socket
     match name(fd)?.role {
         Role::Listener => Some(accept_here(fd, flags)),
         Role::Stream => Some(Err(Errno::INVAL)),
+        Role::Datagram => Some(Err(Errno::OPNOTSUPP)),
     }
 }
 
@@ -132,7 +149,7 @@ fn accept_here(fd: BorrowedFd<'_>, flags: c_int) -> Result<(OwnedFd, SocketAddr)
 /// Returns the local address; `None`: the socket is the kernel's.
 pub(crate) fn local(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
     let name = name(fd)?;
-    if name.role == Role::Listener || name.local != NO_ADDR {
+    if name.role != Role::Stream || name.local != NO_ADDR {
         return Some(name.local);
     }
     let none = match name.remote {
@@ -151,17 +168,20 @@ fn like(addr: SocketAddr, other: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Whether a socket is TCP's, and the kernel's.
-fn is_tcp(fd: BorrowedFd<'_>) -> bool {
+/// The transport protocol of a socket of the kernel; `None`: it is neither TCP's nor UDP's.
+pub(crate) fn transport(fd: BorrowedFd<'_>) -> Option<Transport> {
     let is_ip = sockopt::socket_domain(fd)
         .is_ok_and(|domain| matches!(domain, AddressFamily::INET | AddressFamily::INET6));
-    is_ip
-        && sockopt::socket_type(fd) == Ok(SocketType::STREAM)
-        && matches!(sockopt::socket_protocol(fd), Ok(Some(rustix::net::ipproto::TCP)))
+    let protocol = sockopt::socket_protocol(fd).ok().flatten().filter(|_| is_ip)?;
+    match (sockopt::socket_type(fd).ok()?, protocol) {
+        (SocketType::STREAM, ipproto::TCP) => Some(Transport::Tcp),
+        (SocketType::DGRAM, ipproto::UDP) => Some(Transport::Udp),
+        _ => None,
+    }
 }
 
 /// Puts a socket in the place of the program's own, which has the same number then, and is as that was.
-fn put_in_place(fd: BorrowedFd<'_>, new: OwnedFd) -> Result<(), Errno> {
+pub(crate) fn put_in_place(fd: BorrowedFd<'_>, new: OwnedFd) -> Result<(), Errno> {
     let blocks = fcntl_getfl(fd)? & OFlags::NONBLOCK;
     fcntl_setfl(&new, fcntl_getfl(&new)? | blocks)?;
     copy_options(fd, new.as_fd());

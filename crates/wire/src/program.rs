@@ -11,14 +11,16 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 /// Bytes of a socket address: family, address, port, scope.
 pub const ADDR_LEN: usize = 23;
 /// Bytes of a request.
-pub const REQUEST_LEN: usize = 40;
+pub const REQUEST_LEN: usize = 64;
 /// Bytes of a reply.
 pub const REPLY_LEN: usize = 32;
 /// Bytes of a name, without the NUL in front that makes it an abstract one.
 pub const NAME_LEN: usize = 16 + 2 * ADDR_LEN;
 
 const MARK: &[u8; 7] = b"pantala";
-const _: () = assert!(9 + ADDR_LEN + 2 <= REQUEST_LEN && 4 + ADDR_LEN <= REPLY_LEN);
+/// In the family of an address: see [`mark_returned`].
+const RETURNED: u8 = 0x80;
+const _: () = assert!(10 + 2 * ADDR_LEN <= REQUEST_LEN && 4 + ADDR_LEN <= REPLY_LEN);
 
 /// The kind of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,18 @@ pub enum Role {
     Listener,
     /// A connection, or one that begins.
     Stream,
+    /// A socket of datagrams. Each message on the pair is one; it begins with the peer's address ([`emit_addr`]) unless the socket
+    /// is connected.
+    Datagram,
+}
+
+/// The transport protocol of a socket that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
 }
 
 /// The identity of a socket, as the peer's name of its Unix socket.
@@ -38,7 +52,7 @@ pub struct Name {
     pub id: u64,
     /// The local address; unspecified while a connection begins.
     pub local: SocketAddr,
-    /// The peer's address; unspecified for a listener.
+    /// The peer's address; unspecified for a socket without one.
     pub remote: SocketAddr,
 }
 
@@ -49,6 +63,8 @@ pub enum Request {
     Hello,
     /// Binds a socket: the reply carries its descriptor and its address.
     Bind {
+        /// Its transport protocol.
+        transport: Transport,
         /// Local address and port; 0: any port.
         addr: SocketAddr,
         /// Others may bind the same (`SO_REUSEPORT`).
@@ -56,10 +72,14 @@ pub enum Request {
         /// IPv4 connections are not accepted (`IPV6_V6ONLY`).
         only_v6: bool,
     },
-    /// Begins a connection: the reply carries its descriptor.
+    /// Begins a connection, or connects a socket of datagrams: the reply carries its descriptor.
     Connect {
+        /// Its transport protocol.
+        transport: Transport,
         /// The bound socket that becomes the connection; 0: none.
         id: u64,
+        /// The local address, of a socket that is not bound; [`NO_ADDR`]: any.
+        local: SocketAddr,
         /// The peer's address.
         remote: SocketAddr,
     },
@@ -67,6 +87,8 @@ pub enum Request {
     Outcome(u64),
     /// Asks for the local address of a connection.
     Local(u64),
+    /// Asks whether there is a route to a host.
+    Route(IpAddr),
 }
 
 /// The reply to a request.
@@ -81,6 +103,24 @@ pub struct Reply {
 /// No address.
 pub const NO_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
+impl Transport {
+    /// Its number in IP.
+    const fn number(self) -> u8 {
+        match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+        }
+    }
+
+    const fn of(number: u8) -> Option<Self> {
+        match number {
+            6 => Some(Self::Tcp),
+            17 => Some(Self::Udp),
+            _ => None,
+        }
+    }
+}
+
 impl Name {
     /// Writes a name.
     #[must_use]
@@ -88,6 +128,7 @@ impl Name {
         let role = match self.role {
             Role::Listener => 1,
             Role::Stream => 2,
+            Role::Datagram => 3,
         };
         let put = Put::<NAME_LEN>::default().bytes(MARK).byte(role).bytes(&self.id.to_be_bytes());
         put.addr(self.local).addr(self.remote).bytes
@@ -100,6 +141,7 @@ impl Name {
         let role = match take.byte()? {
             1 => Role::Listener,
             2 => Role::Stream,
+            3 => Role::Datagram,
             _ => return None,
         };
         let (id, local, remote) = (u64::from_be_bytes(take.array()?), take.addr()?, take.addr()?);
@@ -114,12 +156,15 @@ impl Request {
         let put = |what: u8, id: u64| Put::<REQUEST_LEN>::default().byte(what).bytes(&id.to_be_bytes());
         match *self {
             Self::Hello => put(1, 0),
-            Self::Bind { addr, is_shared, only_v6 } => {
-                put(2, 0).addr(addr).byte(is_shared.into()).byte(only_v6.into())
+            Self::Bind { transport, addr, is_shared, only_v6 } => {
+                put(2, 0).byte(transport.number()).addr(addr).byte(is_shared.into()).byte(only_v6.into())
             }
-            Self::Connect { id, remote } => put(3, id).addr(remote),
+            Self::Connect { transport, id, local, remote } => {
+                put(3, id).byte(transport.number()).addr(local).addr(remote)
+            }
             Self::Outcome(id) => put(4, id),
             Self::Local(id) => put(5, id),
+            Self::Route(to) => put(6, 0).addr((to, 0).into()),
         }
         .bytes
     }
@@ -132,12 +177,16 @@ impl Request {
         Some(match what {
             1 => Self::Hello,
             2 => {
-                let addr = take.addr()?;
-                Self::Bind { addr, is_shared: take.byte()? != 0, only_v6: take.byte()? != 0 }
+                let (transport, addr) = (Transport::of(take.byte()?)?, take.addr()?);
+                Self::Bind { transport, addr, is_shared: take.byte()? != 0, only_v6: take.byte()? != 0 }
             }
-            3 => Self::Connect { id, remote: take.addr()? },
+            3 => {
+                let transport = Transport::of(take.byte()?)?;
+                Self::Connect { transport, id, local: take.addr()?, remote: take.addr()? }
+            }
             4 => Self::Outcome(id),
             5 => Self::Local(id),
+            6 => Self::Route(take.addr()?.ip()),
             _ => return None,
         })
     }
@@ -162,6 +211,25 @@ impl Reply {
 #[must_use]
 pub fn emit_addr(addr: SocketAddr) -> [u8; ADDR_LEN] {
     Put::<ADDR_LEN>::default().addr(addr).bytes
+}
+
+/// Marks the address of a datagram that a program has received and not read: it gives it back before its socket is connected, since
+/// what waits at the old one would be lost.
+pub fn mark_returned(message: &mut [u8]) {
+    if let Some(family) = message.first_mut() {
+        *family |= RETURNED;
+    }
+}
+
+/// Reads the address of a message that is given back; `None` if it is not.
+#[must_use]
+pub fn parse_returned(message: &[u8]) -> Option<SocketAddr> {
+    let mut header = *message.first_chunk::<ADDR_LEN>()?;
+    if header[0] & RETURNED == 0 {
+        return None;
+    }
+    header[0] &= !RETURNED;
+    parse_addr(&header)
 }
 
 /// Reads an address; `None` if it is none.
@@ -247,20 +315,27 @@ mod tests {
         fn a_request_a_reply_and_a_name_are_read_as_they_were_written(
             id: u64, one in addr(), two in addr(), is_shared: bool, only_v6: bool, errno: i32,
         ) {
+            let [tcp, udp] = [Transport::Tcp, Transport::Udp];
             let requests = [
                 Request::Hello,
-                Request::Bind { addr: one, is_shared, only_v6 },
-                Request::Connect { id, remote: two },
+                Request::Bind { transport: tcp, addr: one, is_shared, only_v6 },
+                Request::Bind { transport: udp, addr: one, is_shared, only_v6 },
+                Request::Connect { transport: tcp, id, local: one, remote: two },
+                Request::Connect { transport: udp, id, local: one, remote: two },
                 Request::Outcome(id),
                 Request::Local(id),
+                Request::Route(one.ip()),
             ];
             for request in requests {
                 prop_assert_eq!(Request::parse(&request.emit()), Some(request));
             }
             let reply = Reply { errno, addr: one };
             prop_assert_eq!(Reply::parse(&reply.emit()), Some(reply));
-            prop_assert_eq!(parse_addr(&emit_addr(two)), Some(two));
-            for role in [Role::Listener, Role::Stream] {
+            let mut addr = emit_addr(two);
+            prop_assert_eq!((parse_addr(&addr), parse_returned(&addr)), (Some(two), None));
+            mark_returned(&mut addr);
+            prop_assert_eq!((parse_addr(&addr), parse_returned(&addr)), (None, Some(two)));
+            for role in [Role::Listener, Role::Stream, Role::Datagram] {
                 let name = Name { role, id, local: one, remote: two };
                 prop_assert_eq!(Name::parse(&name.emit()), Some(name));
             }

@@ -19,12 +19,14 @@ use wire::program::{REPLY_LEN, Reply, Request};
 use super::Failure;
 use crate::config::DEFAULT_PROGRAM_SOCKET;
 
-pub(crate) const HELP: &str = "TCP sockets that the program binds or connects are pantala's: those bound to
-an address of pantala or to no address, and connections to where pantala has a
-route. Loopback, UDP and all else stay with the kernel. The running pantala
-needs a section [programs] in its configuration.
+pub(crate) const HELP: &str = "Sockets of TCP and UDP that the program binds or connects are pantala's: those
+bound to an address of pantala or to no address, and what is sent to where
+pantala has a route. Names of hosts are looked up by pantala if it has a route
+to the name server. Loopback and all else stay with the kernel. The running
+pantala needs a section [programs] in its configuration.
 
   pantala run -- curl http://10.0.0.2/
+  pantala run --dns 10.0.0.53 -- curl http://www.example.net/
   pantala run -- nginx -g 'daemon off;'";
 
 const LIBRARY: &str = "libpantala_preload.so";
@@ -38,6 +40,9 @@ pub(crate) struct Run {
     /// Leave all addresses but these to the kernel; more than one prefix is separated by commas
     #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
     only: Vec<IpNet>,
+    /// Look names of hosts up at these servers, not at those of /etc/resolv.conf
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    dns: Vec<IpAddr>,
     /// Where programs connect to pantala [default: $PANTALA_APP_SOCKET or /run/pantala/app.sock]
     #[arg(long, value_name = "PATH")]
     app_socket: Option<PathBuf>,
@@ -67,6 +72,8 @@ impl Run {
         command.arg0(program).args(arguments).env("LD_PRELOAD", preload).env("PANTALA_APP_SOCKET", &socket);
         let only: Vec<String> = self.only.iter().map(|net| plain(*net)).collect();
         command.env("PANTALA_ONLY", only.join(","));
+        let servers: Vec<String> = self.dns.iter().map(IpAddr::to_string).collect();
+        command.env("PANTALA_DNS", servers.join(","));
         Err(Failure::Failed(format!("{}: {}", file.display(), command.exec())))
     }
 }

@@ -89,8 +89,8 @@ fn connection(
     Ok((program, watched(ours)?))
 }
 
-/// An IPv4 address as a program has it at an IPv6 listener (RFC 3493, section 3.7).
-fn like(addr: SocketAddr, listener: SocketAddr) -> SocketAddr {
+/// An IPv4 address as a program has it at an IPv6 socket (RFC 3493, section 3.7).
+pub(super) fn like(addr: SocketAddr, listener: SocketAddr) -> SocketAddr {
     match (addr, listener) {
         (SocketAddr::V4(at), SocketAddr::V6(_)) => (at.ip().to_ipv6_mapped(), at.port()).into(),
         _ => addr,

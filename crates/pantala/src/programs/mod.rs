@@ -22,12 +22,14 @@
 //! | [`pair`] | pairs of Unix sockets, their names, and descriptors that go over |
 //! | [`listener`] | a bound socket: hands accepted connections over |
 //! | [`relay`] | a connection: bytes both ways, and its end |
+//! | [`datagrams`] | a socket of datagrams: messages both ways |
 
 mod registry;
 mod requests;
 mod listener;
 mod pair;
 mod relay;
+mod datagrams;
 
 use std::io;
 use std::os::unix::net::UnixListener;

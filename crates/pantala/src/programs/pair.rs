@@ -39,10 +39,21 @@ pub(super) fn send(
 
 /// Tells whether no process has the other end any more, or it is shut down in both directions.
 pub(super) fn is_hung_up(socket: impl AsFd) -> bool {
-    let mut asked = [PollFd::new(&socket, PollFlags::empty())];
+    polled(&socket, PollFlags::empty()).intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+}
+
+/// Polls a socket for these events, now; some are reported unasked.
+fn polled(socket: impl AsFd, events: PollFlags) -> PollFlags {
+    let mut asked = [PollFd::new(&socket, events)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut asked, Some(&now)).is_ok_and(|count| count > 0)
-        && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+    // An error has no events.
+    let _ = poll(&mut asked, Some(&now));
+    asked[0].revents()
+}
+
+/// Tells whether the program sends no more: what is read as empty is the end then, and not an empty message.
+pub(super) fn is_shut(socket: impl AsFd) -> bool {
+    !polled(&socket, PollFlags::RDHUP).is_empty()
 }
 
 /// Waits until the other end hangs up. It watches a descriptor of its own, so it takes no event from readers and writers.

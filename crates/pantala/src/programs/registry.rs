@@ -12,12 +12,13 @@ use rustix::io::Errno;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::datagrams::Datagrams;
 use crate::sockets::Sockets;
 
 /// Ended connections whose ends are kept to be asked for; the oldest give way, and count as reset.
 const ENDED_MAX: usize = 4096;
 /// Bytes that are moved at a time.
-const SCRATCH: usize = 64 << 10;
+const SCRATCH: usize = (64 << 10) + wire::program::ADDR_LEN;
 
 /// The users that are served, and how much each may have.
 #[derive(Clone, Debug)]
@@ -48,8 +49,9 @@ pub(super) struct Registry {
 struct Entry {
     uid: u32,
     local: Option<SocketAddr>,
-    /// The task of a listener.
+    /// The task of a listener, or of a socket of datagrams.
     task: Option<JoinHandle<()>>,
+    datagrams: Option<Datagrams>,
 }
 
 #[derive(Default)]
@@ -138,7 +140,7 @@ impl Registry {
         usage.sockets += 1;
         let id = self.last_id.get() + 1;
         self.last_id.set(id);
-        self.entries.borrow_mut().insert(id, Entry { uid, local: None, task: None });
+        self.entries.borrow_mut().insert(id, Entry { uid, local: None, task: None, datagrams: None });
         Ok(Held { registry: Rc::clone(self), uid, id })
     }
 
@@ -154,6 +156,20 @@ impl Registry {
         }
     }
 
+    /// Notes a socket of datagrams, whose task has begun.
+    pub(super) fn set_datagrams(&self, id: u64, datagrams: Datagrams, task: JoinHandle<()>) {
+        if let Some(entry) = self.entries.borrow_mut().get_mut(&id) {
+            (entry.datagrams, entry.task) = (Some(datagrams), Some(task));
+        }
+    }
+
+    /// Returns a user's socket of datagrams, and its task, which is the caller's to end.
+    pub(super) fn take_datagrams(&self, uid: u32, id: u64) -> Option<(Datagrams, JoinHandle<()>)> {
+        let mut entries = self.entries.borrow_mut();
+        let entry = entries.get_mut(&id).filter(|entry| may_end(uid, entry.uid))?;
+        Some((entry.datagrams.take()?, entry.task.take()?))
+    }
+
     /// Returns the local address of a user's socket.
     pub(super) fn local(&self, uid: u32, id: u64) -> Option<SocketAddr> {
         self.entries.borrow().get(&id).filter(|entry| may_see(uid, entry.uid))?.local
@@ -162,7 +178,8 @@ impl Registry {
     /// Returns the local address of a user's listener, and its task, which is the caller's to end.
     pub(super) fn take_listener(&self, uid: u32, id: u64) -> Option<(SocketAddr, JoinHandle<()>)> {
         let mut entries = self.entries.borrow_mut();
-        let entry = entries.get_mut(&id).filter(|entry| may_end(uid, entry.uid))?;
+        let entry =
+            entries.get_mut(&id).filter(|entry| may_end(uid, entry.uid) && entry.datagrams.is_none())?;
         Some((entry.local?, entry.task.take()?))
     }
 

@@ -15,14 +15,14 @@ use rustix::net::sockopt::socket_send_buffer_size;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::spawn_local;
-use wire::program::{NO_ADDR, Name, REQUEST_LEN, Reply, Request, Role};
+use wire::program::{NO_ADDR, Name, REQUEST_LEN, Reply, Request, Role, Transport};
 
 use super::pair::{hung_up, pair, send};
 use super::registry::{Admission, Held, Registry};
-use super::{listener, relay};
+use super::{datagrams, listener, relay};
 use crate::daemon::log;
 use crate::sockets::Options;
-use crate::sockets::aio::{TcpListener, TcpStream};
+use crate::sockets::aio::{TcpListener, TcpStream, UdpSocket};
 
 /// The accept queue of a program's listener, whatever it says to `listen`: Linux' default bound is eight times as much.
 const BACKLOG: u32 = 511;
@@ -92,30 +92,89 @@ impl Client {
     async fn answer(&self, request: Request) -> Answer {
         match request {
             Request::Hello => Ok((NO_ADDR, None)),
-            Request::Bind { addr, is_shared, only_v6 } => self.bind(addr, is_shared, only_v6).await,
-            Request::Connect { id, remote } => self.connect(id, remote).await,
+            Request::Bind { transport, addr, is_shared, only_v6 } => {
+                let options = Options::new().reuse_port(is_shared).only_v6(only_v6);
+                match transport {
+                    Transport::Tcp => self.bind(addr, options).await,
+                    Transport::Udp => self.bind_datagrams(addr, &options).await,
+                }
+            }
+            Request::Connect { transport: Transport::Tcp, id, local: _, remote } => {
+                self.connect(id, remote).await
+            }
+            Request::Connect { transport: Transport::Udp, id, local, remote } => {
+                self.connect_datagrams(id, local, remote).await
+            }
             Request::Outcome(id) => self.registry.outcome(self.uid, id).map_or(Ok((NO_ADDR, None)), Err),
             Request::Local(id) => {
                 self.registry.local(self.uid, id).map(|at| (at, None)).ok_or(Errno::NOTCONN)
             }
+            Request::Route(to) => match self.registry.has_route(to.to_canonical()).await {
+                true => Ok((NO_ADDR, None)),
+                false => Err(Errno::NETUNREACH),
+            },
         }
     }
 
-    async fn bind(&self, addr: SocketAddr, is_shared: bool, only_v6: bool) -> Answer {
+    async fn bind(&self, addr: SocketAddr, options: Options) -> Answer {
         if !self.registry.may_bind(self.uid, addr.port()) {
             return Err(Errno::ACCESS);
         }
         let held = self.registry.hold(self.uid)?;
-        let options = Options::new().backlog(BACKLOG).reuse_port(is_shared).only_v6(only_v6).nodelay(true);
+        let options = options.backlog(BACKLOG).nodelay(true);
         let listener = TcpListener::bind_with(&self.registry.sockets, addr, &options).await.map_err(errno)?;
         let local = listener.local_addr().map_err(errno)?;
         let program = listener::begin(&self.registry, self.uid, held, listener).map_err(errno)?;
         Ok((local, Some(program)))
     }
 
+    async fn bind_datagrams(&self, addr: SocketAddr, options: &Options) -> Answer {
+        let (held, udp) = self.datagrams(addr, options).await?;
+        let (local, program) = datagrams::begin(&self.registry, held, udp, None, &[]).map_err(errno)?;
+        Ok((local, Some(program)))
+    }
+
+    /// Makes a bound socket of datagrams.
+    async fn datagrams(&self, addr: SocketAddr, options: &Options) -> Result<(Held, Rc<UdpSocket>), Errno> {
+        if !self.registry.may_bind(self.uid, addr.port()) {
+            return Err(Errno::ACCESS);
+        }
+        let held = self.registry.hold(self.uid)?;
+        let udp = UdpSocket::bind_with(&self.registry.sockets, addr, options).await.map_err(errno)?;
+        Ok((held, Rc::new(udp)))
+    }
+
+    /// Connects a socket of datagrams, which may have been bound, or connected to another peer.
+    async fn connect_datagrams(&self, id: u64, local: SocketAddr, remote: SocketAddr) -> Answer {
+        let to = canonical(remote);
+        if !self.registry.has_route(to.ip()).await {
+            return Err(Errno::NETUNREACH);
+        }
+        let (held, udp, waiting) = if id == 0 {
+            // An unspecified address of the peer's family.
+            let any = if to.is_ipv4() {
+                SocketAddr::from(([0; 4], local.port()))
+            } else {
+                ([0_u16; 8], local.port()).into()
+            };
+            let local = if local.ip().is_unspecified() { any } else { canonical(local) };
+            let (held, udp) = self.datagrams(local, &Options::new()).await?;
+            (held, udp, Vec::new())
+        } else {
+            let (datagrams, task) = self.registry.take_datagrams(self.uid, id).ok_or(Errno::INVAL)?;
+            task.abort();
+            let _ = task.await;
+            let (udp, waiting) = datagrams.end(&self.registry).await;
+            (self.registry.hold(self.uid)?, udp, waiting)
+        };
+        udp.connect(to).await.map_err(errno)?;
+        let (local, program) =
+            datagrams::begin(&self.registry, held, udp, Some(remote), &waiting).map_err(errno)?;
+        Ok((local, Some(program)))
+    }
+
     async fn connect(&self, id: u64, remote: SocketAddr) -> Answer {
-        let to = SocketAddr::new(remote.ip().to_canonical(), remote.port());
-        let to = if to.is_ipv4() { to } else { remote };
+        let to = canonical(remote);
         // Without a route it is the kernel's to try.
         if !self.registry.has_route(to.ip()).await {
             return Err(Errno::NETUNREACH);
@@ -197,6 +256,14 @@ async fn reply(stream: &UnixStream, answer: Answer) -> io::Result<()> {
     let sent = stream.async_io(Interest::WRITABLE, || send(stream.as_fd(), &bytes, descriptor)).await?;
     // So little goes whole, or not at all.
     if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// An IPv4 address where an IPv6 socket has it mapped.
+pub(super) fn canonical(addr: SocketAddr) -> SocketAddr {
+    match addr.ip().to_canonical() {
+        ip if ip.is_ipv4() => (ip, addr.port()).into(),
+        _ => addr,
+    }
 }
 
 fn errno(why: io::Error) -> Errno {

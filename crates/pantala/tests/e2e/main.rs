@@ -23,6 +23,7 @@ mod autoconf;
 mod bridge;
 mod crossing;
 mod crossing_families;
+mod datagram_programs;
 mod errors;
 mod firewall;
 mod flow_offload;
@@ -65,6 +66,7 @@ harness::main![
     crossing::from_af_xdp_to_tap_with_one_ring,
     crossing::from_af_xdp_to_tap_with_two_rings,
     crossing_families,
+    datagram_programs,
     errors,
     firewall,
     flow_offload,

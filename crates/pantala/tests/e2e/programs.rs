@@ -15,10 +15,10 @@ use crate::pantala::{Folder, PROGRAM, Said};
 use crate::wait::{PATIENCE, until};
 
 /// A child that is killed with its value.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Self(end_with_parent(command).spawn().unwrap())
     }
@@ -32,7 +32,7 @@ impl Drop for Running {
 }
 
 /// A lab with a TAP whose pantala serves programs at `app.sock` in the folder; `None` if it cannot be had.
-fn lab(test: &str, folder: &Folder, more: &str) -> Option<Lab> {
+pub(crate) fn lab(test: &str, folder: &Folder, more: &str) -> Option<Lab> {
     for program in ["curl", "python3"] {
         if !need::program(program) {
             return None;
@@ -58,25 +58,28 @@ fn build_the_library() {
 }
 
 /// More than all buffers on the way hold together, and repeats nowhere.
-fn page() -> Vec<u8> {
+pub(crate) fn page() -> Vec<u8> {
     (0_u64..400_000).flat_map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect()
 }
 
-/// A program on pantala, in the kernel's network of the test: there is no other way to the lab.
-fn on_pantala(folder: &Folder, program: &[&str]) -> Command {
+/// A program on pantala, in the kernel's network of the test: there is no other way to the lab. Without one, the caller adds it.
+pub(crate) fn on_pantala(folder: &Folder, program: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
-    command.arg("run").arg("--app-socket").arg(folder.file("app.sock")).arg("--").args(program);
+    command.arg("run").arg("--app-socket").arg(folder.file("app.sock"));
+    if !program.is_empty() {
+        command.arg("--").args(program);
+    }
     command.current_dir(folder.path());
     command
 }
 
 /// Python's web server, of the folder.
-fn server(family: Family, port: u16) -> Vec<String> {
+pub(crate) fn server(family: Family, port: u16) -> Vec<String> {
     let any = family.any().to_string();
     ["python3", "-m", "http.server", &port.to_string(), "--bind", &any].map(str::to_owned).to_vec()
 }
 
-fn words(line: &[String]) -> Vec<&str> {
+pub(crate) fn words(line: &[String]) -> Vec<&str> {
     line.iter().map(String::as_str).collect()
 }
 

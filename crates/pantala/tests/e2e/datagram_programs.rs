@@ -1,0 +1,251 @@
+//! `pantala run`: datagrams of unmodified programs, and names that they look up.
+
+use std::net::UdpSocket;
+use std::process::Command;
+
+use crate::lab::{Family, Host, at};
+use crate::need;
+use crate::pantala::{Folder, Said};
+use crate::programs::{Running, lab, on_pantala, page, server, words};
+use crate::wait::until;
+
+const ECHO: u16 = 5300;
+
+/// What Python's socket does with datagrams: without a peer, with one, and with others after the first.
+const CLIENT: &str = r#"
+import array, os, socket, sys
+host, other, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+family = socket.AF_INET6 if ':' in host else socket.AF_INET
+def new():
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.settimeout(20)
+    return s
+# Without a peer: it becomes pantala's with what it sends.
+s = new()
+s.sendto(b'one', (host, port))
+data, sender = s.recvfrom(100)
+assert (data, sender[:2]) == (b'one', (host, port)), (data, sender)
+mine = s.getsockname()
+assert mine[1] != 0 and s.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_DGRAM
+try:
+    s.getpeername()
+    raise SystemExit('no peer')
+except OSError as why:
+    assert why.errno == 107, why
+# Several buffers, and a message that is longer than the buffer.
+s.sendmsg([b'two', b' and ', b'three'], [], 0, (host, port))
+data, _, flags, sender = s.recvmsg(5)
+assert (data, flags & socket.MSG_TRUNC, sender[:2]) == (b'two a', socket.MSG_TRUNC, (host, port)), (data, flags)
+# One that is empty, and one that is cut into fragments.
+s.sendto(b'', (host, port))
+assert s.recvfrom(100)[0] == b''
+long = bytes(range(256)) * 36
+s.sendto(long, (host, port))
+peeked = s.recvfrom(20000, socket.MSG_PEEK)[0]
+assert s.recvfrom(20000)[0] == long == peeked
+# With a peer it keeps its port; a message is bytes alone, for a child, too.
+s.connect((host, port))
+s.setblocking(True)
+assert s.getsockname()[1] == mine[1] and s.getpeername()[:2] == (host, port)
+s.send(b'four')
+assert os.read(s.fileno(), 100) == b'four'
+s.send(b'')
+assert s.recv(100) == b''
+child = os.fork()
+if child == 0:
+    os.write(s.fileno(), b'five')
+    os._exit(0 if s.recvfrom(100)[0] == b'five' else 1)
+assert os.waitpid(child, 0)[1] == 0
+# Another peer after it.
+s.connect((host, port + 1))
+s.send(b'six')
+assert s.recv(100) == b'SIX'
+# From the beginning with a peer, from a port that the program has chosen.
+t = new()
+t.bind(('::' if family == socket.AF_INET6 else '0.0.0.0', 7777))
+t.connect((host, port))
+assert t.getsockname()[1] == 7777, t.getsockname()
+t.send(b'seven')
+assert t.recv(100) == b'seven'
+# Loopback is the kernel's.
+k = new()
+k.bind((other, 0))
+k.sendto(b'self', k.getsockname())
+assert k.recvfrom(100)[0] == b'self'
+print('done')
+"#;
+
+/// Answers in upper case, on pantala.
+const SERVER: &str = r#"
+import socket, sys
+family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
+s = socket.socket(family, socket.SOCK_DGRAM)
+s.bind((sys.argv[1], int(sys.argv[2])))
+while True:
+    data, sender = s.recvfrom(65536)
+    s.sendto(data.upper(), sender)
+"#;
+
+/// Connects to the first that speaks, as `nc -l -u` does, and reads what that has said only then.
+const CONNECTS: &str = r#"
+import socket, sys
+family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
+s = socket.socket(family, socket.SOCK_DGRAM)
+s.bind((sys.argv[1], int(sys.argv[2])))
+s.connect(s.recvfrom(1, socket.MSG_PEEK)[1])
+while True:
+    s.send(s.recv(65536).upper())
+"#;
+
+/// Answers datagrams on a host of the kernel, as they came or in upper case, as long as `run` runs.
+fn echoing<R>(host: &Host, family: Family, run: impl FnOnce() -> R) -> R {
+    let sockets = [ECHO, ECHO + 1].map(|port| {
+        let socket = host.netns.run(|| UdpSocket::bind(at(host.addr(family), port))).unwrap().unwrap();
+        socket.set_read_timeout(Some(core::time::Duration::from_millis(100))).unwrap();
+        socket
+    });
+    let is_over = core::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (upper, socket) in [false, true].into_iter().zip(&sockets) {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut bytes = vec![0; 65_536];
+                while !is_over.load(core::sync::atomic::Ordering::Relaxed) {
+                    let Ok((count, from)) = socket.recv_from(&mut bytes) else { continue };
+                    if upper {
+                        bytes[..count].make_ascii_uppercase();
+                    }
+                    socket.send_to(&bytes[..count], from).unwrap();
+                }
+            });
+        }
+        let done = std::panic::catch_unwind(core::panic::AssertUnwindSafe(run));
+        is_over.store(true, core::sync::atomic::Ordering::Relaxed);
+        done.unwrap_or_else(|why| std::panic::resume_unwind(why))
+    })
+}
+
+fn datagrams_of_an_unmodified_program_are_pantala_s_with_a_peer_and_without() {
+    let test = "datagram_programs::datagrams_of_an_unmodified_program_are_pantala_s_with_a_peer_and_without";
+    let folder = Folder::new();
+    let Some(lab) = lab(test, &folder, "") else { return };
+    let host = &lab.hosts[0];
+    lab.both(|family| {
+        let (to, own) = (host.addr(family).to_string(), family.pick("127.0.0.1", "::1"));
+        let said: Said = echoing(host, family, || {
+            let program = ["python3", "-c", CLIENT, &to, own, &ECHO.to_string()];
+            on_pantala(&folder, &program).output().unwrap().into()
+        });
+        assert_eq!((said.code, &*said.out), (Some(0), "done\n"), "{said:?}");
+
+        // A server on pantala, asked by the kernel.
+        let any = family.any().to_string();
+        let program = ["python3", "-c", SERVER, &any, "5400"];
+        let mut server = Running::start(&mut on_pantala(&folder, &program));
+        let ask = |text: &[u8]| {
+            let asker = host.netns.run(|| UdpSocket::bind(at(host.addr(family), 0))).unwrap().unwrap();
+            asker.set_read_timeout(Some(core::time::Duration::from_millis(200))).unwrap();
+            asker.connect(at(host.router(family), 5400)).unwrap();
+            let mut bytes = vec![0; 65_536];
+            let count = asker.send(text).and_then(|_| asker.recv(&mut bytes)).ok()?;
+            bytes.truncate(count);
+            Some(bytes)
+        };
+        let answered = until("the server answers", || ask(b"hello"));
+        assert_eq!(answered, b"HELLO");
+        let long = vec![b'x'; 8000];
+        assert_eq!(until("a long one is answered", || ask(&long)), long.to_ascii_uppercase());
+        // One that gets a peer when it knows who speaks loses nothing that came before.
+        let connects = ["python3", "-c", CONNECTS, &any, "5500"];
+        let _connects = Running::start(&mut on_pantala(&folder, &connects));
+        let asker = host.netns.run(|| UdpSocket::bind(at(host.addr(family), 0))).unwrap().unwrap();
+        asker.set_read_timeout(Some(core::time::Duration::from_millis(200))).unwrap();
+        asker.connect(at(host.router(family), 5500)).unwrap();
+        let mut bytes = [0; 16];
+        let count = until("it answers", || asker.send(b"first").and_then(|_| asker.recv(&mut bytes)).ok());
+        assert_eq!(&bytes[..count], b"FIRST");
+        // Killed, it leaves its port to the next.
+        server.0.kill().unwrap();
+        server.0.wait().unwrap();
+        let _again = until("the port is free", || {
+            let mut again = Running::start(&mut on_pantala(&folder, &program));
+            loop {
+                if ask(b"again").is_some() {
+                    return Some(again);
+                }
+                // It ends at once where the port is another's still.
+                if again.0.try_wait().unwrap().is_some() {
+                    return None;
+                }
+            }
+        });
+    });
+}
+
+/// A name server on a host of the kernel, that knows the host by names: one, an alias of it, and one with more addresses than an
+/// answer over UDP holds.
+fn name_server(host: &Host, folder: &Folder) -> Running {
+    let [v4, v6] = [Family::V4, Family::V6].map(|family| host.addr(family));
+    let mut lines = vec![
+        format!("host-record=www.example.test,{v4},{v6}"),
+        "cname=alias.example.test,www.example.test".to_owned(),
+    ];
+    lines.extend((0..100).map(|n| format!("host-record=many.example.test,192.0.2.{n}")));
+    lines.push(format!("host-record=many.example.test,{v4}"));
+    std::fs::write(folder.file("dnsmasq.conf"), lines.join("\n")).unwrap();
+    let mut command = Command::new("dnsmasq");
+    command.args(["--keep-in-foreground", "--no-resolv", "--no-hosts", "--pid-file="]);
+    command.args(["--local=/example.test/", "--bind-interfaces", "--local-ttl=1"]);
+    command.arg(format!("--conf-file={}", folder.file("dnsmasq.conf").display()));
+    Running::start(host.netns.put(&mut command).unwrap())
+}
+
+fn names_are_looked_up_over_pantala() {
+    let test = "datagram_programs::names_are_looked_up_over_pantala";
+    if !need::program("dnsmasq") {
+        return;
+    }
+    let folder = Folder::new();
+    let Some(lab) = lab(test, &folder, "") else { return };
+    let host = &lab.hosts[0];
+    let _names = name_server(host, &folder);
+    lab.both(|family| {
+        let far = server(family, 8080);
+        let mut command = Command::new(&far[0]);
+        command.args(&far[1..]).current_dir(folder.path());
+        let _far = Running::start(host.netns.put(&mut command).unwrap());
+        let dns = host.addr(family).to_string();
+        let fetch = |name: &str| {
+            let url = format!("http://{name}:8080/page");
+            let flag = family.pick("-4", "-6");
+            let mut command = on_pantala(&folder, &[]);
+            command.args(words(&["--dns", &dns, "--", "curl", flag, "-sS", "-m", "20", &url].map(str::to_owned)));
+            command.output().unwrap()
+        };
+        let got = until("the name server and the web server answer", || {
+            Some(fetch("www.example.test")).filter(|got| got.status.success())
+        });
+        assert!(got.stdout == page(), "{} bytes", got.stdout.len());
+        assert!(fetch("alias.example.test").stdout == page());
+        let missing: Said = fetch("none.example.test").into();
+        assert_eq!(missing.code, Some(6), "{missing:?}");
+        assert!(missing.err.contains("Could not resolve host"), "{missing:?}");
+        // More than fits into a datagram comes over TCP.
+        let script = "import socket; print(len({a[4][0] for a in socket.getaddrinfo('many.example.test', 80, socket.AF_INET)}))";
+        let mut command = on_pantala(&folder, &[]);
+        command.args(["--dns", &dns, "--", "python3", "-c", script]);
+        let said: Said = command.output().unwrap().into();
+        assert_eq!(&*said.out, "101\n", "{said:?}");
+        // Names of this machine are libc's.
+        let script = "import socket; print(socket.getaddrinfo('localhost', 80, socket.AF_INET)[0][4])";
+        let mut command = on_pantala(&folder, &[]);
+        command.args(["--dns", &dns, "--", "python3", "-c", script]);
+        let said: Said = command.output().unwrap().into();
+        assert_eq!(&*said.out, "('127.0.0.1', 80)\n", "{said:?}");
+    });
+}
+
+harness::tests![
+    datagrams_of_an_unmodified_program_are_pantala_s_with_a_peer_and_without,
+    names_are_looked_up_over_pantala,
+];
