@@ -13,7 +13,7 @@ pantala ifconfig [-a] | -l | IF
        pantala ifconfig IF create tunnel LOCAL REMOTE [grekey N]
        pantala ifconfig IF create vxlanid N vxlanlocal A
                [vxlanremote B | vxlangroup G] [vxlanport P]
-       pantala ifconfig IF create addm INTERFACE [addm INTERFACE ...]
+       pantala ifconfig BRIDGE create [addm INTERFACE ...]
        pantala ifconfig IF create device DEVICE
        pantala ifconfig IF destroy
        pantala ifconfig IF [inet | inet6] ADDRESS/LEN [alias | -alias]

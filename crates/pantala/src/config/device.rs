@@ -9,7 +9,7 @@
 //!         | ("vlan:" | "qinq:") interface "," vid
 //!         | "gif:" address "," address
 //!         | "gre:" address "," address [ ",key=" number ]
-//!         | "bridge:" interface *("," interface)
+//!         | "bridge:" [ interface *("," interface) ]
 //!         | "vxlan:" vni "," address ["," address] [",port=" number]
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
 //!         | "queues=" (count | first "-" last)
@@ -46,7 +46,7 @@ const DRIVERS: &[&str] =
     &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "gre", "vxlan", "bridge"];
 const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N][,share], memif:SOCKET[,id=N][,role=ROLE], \
                        pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE, gre:LOCAL,REMOTE[,key=N], \
-                       vxlan:VNI,LOCAL[,REMOTE][,port=N] or bridge:INTERFACE[,INTERFACE…]";
+                       vxlan:VNI,LOCAL[,REMOTE][,port=N] or bridge:[INTERFACE[,INTERFACE…]]";
 
 /// Where an interface's packets come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -346,6 +346,7 @@ mod tests {
             "vxlan:0,192.0.2.1,198.51.100.1,port=8472",
             "vxlan:7,192.0.2.1,port=1",
             "bridge:lan1,lan2",
+            "bridge:",
             "memif:/run/m.sock,id=7,role=slave,ring_size=64,buffer_size=9216",
         ] {
             assert_eq!(Device::parse(text).unwrap().to_string(), text);
@@ -394,7 +395,7 @@ mod tests {
             ("gif:192.0.2.1,2001:db8::1", "two address families", "gif:2001:db8::1"),
             ("gif:192.0.2.1,192.0.2.1", "both ends of the tunnel", "gif:LOCAL,REMOTE"),
             ("gif:192.0.2.1,224.0.0.5", "cannot be the end of a tunnel", "gif:LOCAL,REMOTE"),
-            ("bridge:", "names no interface", "bridge:lan1,lan2"),
+            ("bridge:a,,b", "has a port without a name", "bridge:lan1,lan2"),
             ("bridge:a,b,a", "`a` is a port twice", "bridge:lan1,lan2"),
             ("vxlan:16777216,192.0.2.1", "no VXLAN network identifier", "0 to 16777215"),
             ("vxlan:42", "has no local address", "vxlan:VNI,LOCAL"),

@@ -305,6 +305,9 @@ impl<'w> Reader<'w> {
             (None, None, None) if *creates && self.interface.starts_with("tap") => {
                 Ok(Some(format!("tap:{}", self.interface)))
             }
+            (None, None, None) if *creates && self.interface.starts_with("bridge") => {
+                Ok(Some("bridge:".to_owned()))
+            }
             (Some(device), None, None) => {
                 let key = self.seen.gre_key.map(|key| format!(",key={key}")).unwrap_or_default();
                 Ok(Some(format!("{device}{key}")))
@@ -329,7 +332,6 @@ fn without_device(interface: &str) -> String {
     let words = match kind {
         "vlan" => "vlan ID vlandev INTERFACE",
         "gif" | "gre" => "tunnel LOCAL REMOTE",
-        "bridge" => "addm INTERFACE",
         "vxlan" => "vxlanid N vxlanlocal ADDRESS",
         _ => "device DEVICE",
     };

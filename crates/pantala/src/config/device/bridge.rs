@@ -1,4 +1,4 @@
-//! `bridge:PORT[,PORT…]`.
+//! `bridge:[PORT[,PORT…]]`.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use net::bridge::PORTS_MAX;
 
 use crate::config::problem::Wrong;
 
-const GRAMMAR: &str = "write bridge:INTERFACE[,INTERFACE…], as in bridge:lan1,lan2";
+const GRAMMAR: &str = "write bridge:[INTERFACE[,INTERFACE…]], as in bridge:lan1,lan2";
 
 /// Frames of other interfaces.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,10 +16,15 @@ pub struct Bridge {
 }
 
 impl Bridge {
+    /// The names behind the colon. A bridge may wait for its ports.
+    pub(crate) fn names(list: &str) -> Vec<String> {
+        if list.is_empty() { Vec::new() } else { list.split(',').map(str::to_owned).collect() }
+    }
+
     pub(super) fn parse(rest: &str) -> Result<Self, Wrong> {
-        let ports: Vec<_> = rest.split(',').map(str::to_owned).collect();
+        let ports = Self::names(rest);
         if ports.iter().any(String::is_empty) {
-            return Err(Wrong::new(format!("`bridge:{rest}` names no interface"), GRAMMAR));
+            return Err(Wrong::new(format!("`bridge:{rest}` has a port without a name"), GRAMMAR));
         }
         if let Some(twice) = ports.iter().enumerate().find(|(at, port)| ports[..*at].contains(port)) {
             return Err(Wrong::new(format!("`{}` is a port twice", twice.1), GRAMMAR));

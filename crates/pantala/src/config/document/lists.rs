@@ -3,6 +3,7 @@
 use toml_edit::{Array, Item, TableLike, Value};
 
 use super::list;
+use crate::config::Bridge;
 use crate::config::problem::Wrong;
 use diagnostic::did_you_mean;
 
@@ -59,9 +60,6 @@ fn remove_port(table: &mut dyn TableLike, name: &str) -> Result<(), Wrong> {
         let names: Vec<&str> = ports.iter().map(String::as_str).collect();
         return Err(Wrong::new(format!("`{name}` is no port of this bridge"), did_you_mean(name, &names)));
     };
-    if ports.len() == 1 {
-        return Err(Wrong::new(format!("`{name}` is the last port of this bridge"), "destroy the bridge"));
-    }
     ports.remove(at);
     set_ports(table, &ports);
     for key in ["private", "span", "stp_port", "fdb"] {
@@ -117,7 +115,7 @@ fn merged(before: &str, now: &str) -> String {
 fn ports(table: &dyn TableLike) -> Result<Vec<String>, Wrong> {
     let device = table.get("device").and_then(Item::as_str).unwrap_or_default();
     match device.strip_prefix(BRIDGE) {
-        Some(ports) => Ok(ports.split(',').map(str::to_owned).collect()),
+        Some(ports) => Ok(Bridge::names(ports)),
         None => Err(Wrong::new(format!("`{device}` is no bridge"), "")),
     }
 }

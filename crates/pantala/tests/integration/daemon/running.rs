@@ -44,6 +44,25 @@ fn commands_change_interfaces_and_save_writes_them_with_the_comments_of_the_file
     assert_eq!(daemon.json("ifconfig").as_array().unwrap().len(), 1);
 }
 
+fn a_bridge_is_made_without_ports_and_loses_its_last_one() {
+    let Some(lab) = Lab::new("empty-bridge", Wire::Veth { queues: 1 }) else { return };
+    lab.write(&lab.config(""));
+    let daemon = lab.start();
+    daemon.shows("ifconfig bridge0 create");
+    for address in OURS {
+        daemon.shows(&format!("ifconfig lan {address} -alias"));
+    }
+    daemon.shows("ifconfig bridge0 192.0.2.1/24 inet6 2001:db8::1/64");
+    assert!(!lab.host_reaches(OURS[0]), "no port leads to it");
+    daemon.shows("ifconfig bridge0 addm lan");
+    for address in OURS {
+        assert!(lab.host_reaches(address), "{address}");
+    }
+    daemon.shows("ifconfig bridge0 deletem lan");
+    assert!(!lab.host_reaches(OURS[0]), "it has no port any more");
+    assert!(daemon.shows("config show").contains("bridge:"));
+}
+
 fn a_reload_that_cuts_its_administrator_off_is_rolled_back_in_time() {
     let Some(lab) = Lab::new("rollback", Wire::Veth { queues: 1 }) else { return };
     lab.write(&lab.config(""));
@@ -73,6 +92,7 @@ fn the_read_only_socket_neither_changes_nor_shows_the_configuration() {
 }
 
 harness::tests![
+    a_bridge_is_made_without_ports_and_loses_its_last_one,
     commands_change_interfaces_and_save_writes_them_with_the_comments_of_the_file,
     a_reload_that_cuts_its_administrator_off_is_rolled_back_in_time,
     the_read_only_socket_neither_changes_nor_shows_the_configuration,
