@@ -13,7 +13,7 @@ use super::lab::{Lab, Receiver};
 use super::thread::Thread;
 
 pub use filter::Filter;
-pub use pantala::Pantala;
+pub use pantala::{Options, Pantala};
 
 /// The forwarder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum Kind {
     Driver,
     /// pantala, with rules of ipfw.
     Pantala(Filter),
+    /// pantala, which offloads flows to the driver, with rules of ipfw.
+    Offload(Filter),
     /// pantala, which rings a doorbell before the end of a turn for so many packets, of whatever length.
     Doorbell(u16),
 }
@@ -49,6 +51,9 @@ impl Kind {
         ("pantala", Self::Pantala(Filter::None)),
         ("pantala-stateful", Self::Pantala(Filter::Stateful)),
         ("pantala-nat", Self::Pantala(Filter::Translating)),
+        ("pantala-offload", Self::Offload(Filter::None)),
+        ("pantala-offload-stateful", Self::Offload(Filter::Stateful)),
+        ("pantala-offload-nat", Self::Offload(Filter::Translating)),
         ("pantala-10", Self::Pantala(Filter::Rules(10))),
         ("pantala-1000", Self::Pantala(Filter::Rules(1000))),
         ("pantala-doorbell-4", Self::Doorbell(4)),
@@ -124,17 +129,23 @@ pub fn stepped(kind: Kind, lab: &Lab) -> Result<Box<dyn Stepped>> {
 /// # Errors
 /// When something is missing on this machine, or it does not start.
 pub fn start(kind: Kind, lab: &Lab) -> Result<Box<dyn Router>> {
+    let usual = Options { filter: Filter::None, doorbell: None, offloads: false };
     let router: Box<dyn Router> = match kind {
         Kind::Kernel(filter) => Box::new(kernel::Kernel::start(lab, filter)?),
         Kind::Xdp => Box::new(xdp::Forward::start(lab)?),
         Kind::Testpmd => Box::new(testpmd::Testpmd::start(lab)?),
         Kind::Rings => Box::new(af_xdp::Worker::relay(lab)?),
         Kind::Driver => Box::new(af_xdp::Worker::driver(lab)?),
-        Kind::Pantala(filter) => Box::new(Pantala::start(lab, filter, None)?),
-        Kind::Doorbell(packets) => Box::new(Pantala::start(lab, Filter::None, Some(packets))?),
+        Kind::Pantala(filter) => Box::new(Pantala::start(lab, Options { filter, ..usual })?),
+        Kind::Offload(filter) => Box::new(Pantala::start(lab, Options { filter, offloads: true, ..usual })?),
+        Kind::Doorbell(packets) => {
+            Box::new(Pantala::start(lab, Options { doorbell: Some(packets), ..usual })?)
+        }
     };
-    let has_sockets =
-        matches!(kind, Kind::Testpmd | Kind::Rings | Kind::Driver | Kind::Pantala(_) | Kind::Doorbell(_));
+    let has_sockets = matches!(
+        kind,
+        Kind::Testpmd | Kind::Rings | Kind::Driver | Kind::Pantala(_) | Kind::Offload(_) | Kind::Doorbell(_)
+    );
     lab.place_receiver(if has_sockets { Receiver::Polled } else { Receiver::Thread })?;
     Ok(router)
 }

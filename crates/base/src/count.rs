@@ -86,6 +86,7 @@ named! {
     OffloadFull = Flow, "offload_full", "flows not offloaded: no room";
     OffloadNoDevice = Flow, "offload_no_device", "flows not offloaded: an interface has no offload, or cannot send such frames";
     OffloadNotOpen = Flow, "offload_not_open", "flows not offloaded: connection not open, or translation unfit";
+    OffloadBusy = Flow, "offload_busy", "flows not offloaded yet: another CPU writes records, or the flow has one";
     OffloadWatched = Flow, "offload_watched", "flows not offloaded: a capture or a trace wants to see packets";
     RoutesCached = Ip4, "routes_cached", "routes of connections cached";
     Ip6In = Ip6, "ip6_in", "IPv6 packets received";

@@ -4,6 +4,7 @@ mod cpus;
 mod firewall;
 mod memif;
 mod null;
+mod offload;
 mod overload;
 mod scale;
 pub mod served;
@@ -44,6 +45,7 @@ pub fn contests() -> Vec<Contest> {
         scale::contests(),
         cpus::contests(),
         veth::contests(),
+        offload::contests(),
         firewall::contests(),
         overload::contests(),
     ];

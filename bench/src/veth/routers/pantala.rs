@@ -19,6 +19,17 @@ use crate::veth::thread::Thread;
 /// Time limit of start and end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Settings of the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Its rules.
+    pub filter: Filter,
+    /// It rings before the end of a turn for so many packets, of whatever length.
+    pub doorbell: Option<u16>,
+    /// Whether flows are offloaded to the driver.
+    pub offloads: bool,
+}
+
 /// The running program, and its folder.
 pub struct Pantala {
     child: Child,
@@ -27,17 +38,16 @@ pub struct Pantala {
 }
 
 impl Pantala {
-    /// Starts the program that lies beside this one; with `doorbell`, it rings before the end of a turn for so many packets, of
-    /// whatever length.
+    /// Starts the program that lies beside this one.
     ///
     /// # Errors
     /// When it is not there, or does not start.
-    pub fn start(lab: &Lab, filter: Filter, doorbell: Option<u16>) -> Result<Self> {
+    pub fn start(lab: &Lab, options: Options) -> Result<Self> {
         let program = std::env::current_exe()?.with_file_name("pantala");
         ensure!(program.exists(), "{} is missing: cargo build --release -p pantala", program.display());
         let folder = std::env::temp_dir().join(format!("pt-veth-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("pantala.toml"), config(lab, filter, doorbell))?;
+        std::fs::write(folder.join("pantala.toml"), config(lab, options))?;
         let mut command = Command::new(&program);
         command.arg("--socket").arg(folder.join("control.sock"));
         command.args(["up", "-c"]).arg(folder.join("pantala.toml"));
@@ -73,6 +83,14 @@ impl Pantala {
         }
     }
 
+    /// A counter of `netstat -s`, if it is not zero.
+    fn counter(&self, name: &str) -> Option<f64> {
+        let said = self.says(&["--json", "netstat", "-s"]).ok()?;
+        let (_, rest) = said.split_once(&format!("\"{name}\""))?;
+        let digits = rest.trim_start_matches(|c: char| !c.is_ascii_digit());
+        digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    }
+
     /// The last three columns of `netstat -o` are packets, flushes and doorbells.
     fn sent_by(&self, interface: &str) -> Option<Sent> {
         let said = self.says(&["netstat", "-o", "-I", interface]).ok()?;
@@ -106,9 +124,10 @@ impl Router for Pantala {
     }
 
     fn figures(&mut self) -> Figures {
-        self.buffers()
-            .map(|[rings, out]| vec![("buffers in rings", rings), ("buffers elsewhere", out)])
-            .unwrap_or_default()
+        let buffers =
+            self.buffers().map(|[rings, out]| [("buffers in rings", rings), ("buffers elsewhere", out)]);
+        let offloaded = self.counter("flow_offloaded").map(|packets| ("packets offloaded", packets));
+        buffers.into_iter().flatten().chain(offloaded).collect()
     }
 }
 
@@ -131,7 +150,7 @@ fn remove(folder: &Path) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-fn config(lab: &Lab, filter: Filter, doorbell: Option<u16>) -> String {
+fn config(lab: &Lab, Options { filter, doorbell, offloads }: Options) -> String {
     let polling = match lab.layout {
         Layout::One => "never",
         Layout::Two => "always",
@@ -139,7 +158,10 @@ fn config(lab: &Lab, filter: Filter, doorbell: Option<u16>) -> String {
     };
     let interface = |name: &str, host: &str, side| {
         let net = frames::net(lab.family, side, 1);
-        format!("[[interface]]\nname = \"{name}\"\ndevice = \"af_xdp:{host}\"\naddress = [\"{net}\"]\n\n")
+        let offload = if offloads { "auto" } else { "off" };
+        format!(
+            "[[interface]]\nname = \"{name}\"\ndevice = \"af_xdp:{host}\"\naddress = [\"{net}\"]\noffload = \"{offload}\"\n\n"
+        )
     };
     let (to, via) = (frames::beyond(lab.family), frames::addr(lab.family, Side::Out, 2));
     [

@@ -49,15 +49,21 @@ impl Firewall {
         hits_again(&mut self.states, pkt, (known, how), now)
     }
 
-    /// Whether the packets of a flow may go where only their number is known, as [`Self::forwarded`] tells it. If so, they are
-    /// expected to.
-    pub(crate) fn release(&mut self, met: &Met, known: &Known, how: Lookups, now: Instant) -> bool {
+    /// Whether the packets of a flow may go where only their number is known, as [`Self::forwarded`] tells it.
+    pub(crate) fn may_release(&self, met: &Met, known: &Known, how: Lookups, now: Instant) -> bool {
         let is_bound = match met.translation() {
             None => !how.is_translated(),
             Some(Translation::Nat(number, _)) => self.nat.is_bound(number, known.binding, now),
             Some(Translation::Prefixes(rule)) => self.prefixes_of(rule).is_some(),
         };
-        is_bound && (how.times() == 0 || self.states.release(known.state, now))
+        is_bound && (how.times() == 0 || self.states.may_release(known.state, now))
+    }
+
+    /// Lets them go there.
+    pub(crate) fn release(&mut self, known: &Known, how: Lookups) {
+        if how.times() > 0 {
+            self.states.release(known.state);
+        }
     }
 
     /// Takes packets of a flow into account that went where only their number is known. False if the next ones must come by

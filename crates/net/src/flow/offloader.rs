@@ -188,17 +188,18 @@ fn offload<F: Cached>(
         mtu: way.mtu,
     };
     let now = cpu.now;
-    let released = match &mut cpu.firewall {
+    let may_go = match &cpu.firewall {
         _ if way.how.is_nothing() => true,
-        Some(firewall) => firewall.release(&met, &way.known, way.how, now),
+        Some(firewall) => firewall.may_release(&met, &way.known, way.how, now),
         None => false,
     };
-    if !released {
+    if !may_go {
         return Err(Count::OffloadNotOpen);
     }
     match offloader.table.insert(&flow) {
         Ok(record) => {
             let (known, how, counted) = (way.known, way.how, Forwarded::default());
+            cpu.firewall.iter_mut().for_each(|firewall| firewall.release(&known, how));
             offloader.records.push(Held { record, flow, met, known, how, counted, used: now });
             offloader.set_timer(cpu);
             Ok(())
@@ -208,7 +209,7 @@ fn offload<F: Cached>(
             offloader.is_full = true;
             Err(Count::OffloadFull)
         }
-        Err(Refused::Busy | Refused::Known) => Err(Count::OffloadFull),
+        Err(Refused::Busy | Refused::Known) => Err(Count::OffloadBusy),
     }
 }
 

@@ -12,9 +12,10 @@ use super::firewall::{Filter, FirewallSnapshot};
 use super::sockets::Sockets;
 use super::types::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, Interface,
-    InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, ReloadRequest,
-    Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource, RunningConfiguration,
-    Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
+    InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow, Pool,
+    ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource,
+    RunningConfiguration, Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer,
+    WhyRequest,
 };
 use crate::Mac;
 use crate::serve::Hit;
@@ -164,6 +165,15 @@ pub trait Stack: Filter + Sockets + Send {
     /// # Errors
     /// The netisrs do not answer.
     fn links(&mut self) -> Result<Vec<LearnedLink>, Error>;
+
+    /// Flows that drivers forward, as many of each CPU as `limit`.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn offloaded(&mut self, limit: usize) -> Result<Vec<OffloadedFlow>, Error> {
+        _ = limit;
+        Ok(Vec::new())
+    }
 
     /// Returns the DHCP servers with their leases, and the clients.
     ///

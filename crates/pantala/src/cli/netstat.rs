@@ -1,4 +1,4 @@
-//! `netstat [-a] | -L | -g | -r | -i | -s | -m | -Q | -M`, once or every so many seconds.
+//! `netstat [-a] | -L | -g | -r | -i | -s | -m | -O | -Q | -M`, once or every so many seconds.
 
 use core::time::Duration;
 
@@ -6,14 +6,16 @@ use super::flags::Flags;
 use super::sockets::{self, Protocol, Which};
 use super::{Failure, Session};
 use crate::api::client::escaped;
-use crate::api::{Counters, Family, Group, Interface, InterfaceCounters, Monitored, Netisr, Pool, Route};
+use crate::api::{
+    Counters, Family, Group, Interface, InterfaceCounters, Monitored, Netisr, OffloadedFlow, Pool, Route,
+};
 use crate::show;
 use diagnostic::did_you_mean;
 use net::stage::Stage;
 
 pub(crate) const USAGE: &str = "\
 pantala netstat [-anT] [-p tcp|udp|icmp] [-f inet|inet6]
-       pantala netstat -L | -g | -o | -m | -Q
+       pantala netstat -L | -g | -o | -O | -m | -Q
        pantala netstat -r [-4 | -6]
        pantala netstat -i [-b] | -I IF | -M -I IF
        pantala netstat -s [-s] [-p PROTO]
@@ -28,6 +30,7 @@ pub(crate) const HELP: &str = "  (none)      connections; -a: listeners and unco
   -r          routing tables
   -i, -I IF   interfaces and their counters;  -b: bytes, too
   -o          output queues: packets, limits, drops, marks, doorbells
+  -O          flows that drivers forward, 10,000 of each CPU at the most
   -s          counters and drop reasons that are not zero; with -p PROTO all
               of one protocol (-ss: only those that are not zero)
   -m          packet buffers
@@ -71,12 +74,13 @@ enum View {
     Counters { protocol: Option<String>, zeros: bool },
     Pools,
     Netisrs,
+    Offloaded,
     Monitored { interface: String },
 }
 
 impl Netstat {
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
-        let flags = Flags::read("netstat", words, "rinsmoQbdaLgT46M", "wIqpf")?;
+        let flags = Flags::read("netstat", words, "rinsmoOQbdaLgT46M", "wIqpf")?;
         flags.no_operands("netstat")?;
         let every = flags.number::<f64>("netstat", 'w')?;
         if every.is_some_and(|seconds| !(EVERY_MIN_S..=EVERY_MAX_S).contains(&seconds)) {
@@ -113,7 +117,7 @@ impl Netstat {
 
 fn what(flags: &Flags, again: bool) -> Result<View, Failure> {
     let one = flags.value('I').map(str::to_owned);
-    let tables: Vec<char> = "rsmoQMLg".chars().filter(|&letter| flags.has(letter)).collect();
+    let tables: Vec<char> = "rsmoOQMLg".chars().filter(|&letter| flags.has(letter)).collect();
     match tables.as_slice() {
         ['r'] => family(flags).map(View::Routes),
         ['s'] => counters(flags),
@@ -122,6 +126,7 @@ fn what(flags: &Flags, again: bool) -> Result<View, Failure> {
         ['m'] => Ok(View::Pools),
         ['o'] => Ok(View::Queues { one }),
         ['Q'] => Ok(View::Netisrs),
+        ['O'] => Ok(View::Offloaded),
         ['M'] => match one {
             Some(interface) => Ok(View::Monitored { interface }),
             None => Err(Failure::usage("netstat: -M needs -I IF: whose?")),
@@ -224,6 +229,10 @@ impl View {
             Self::Netisrs => {
                 let netisrs: Vec<Netisr> = session.client.get("/v1/netisr")?;
                 session.show(&netisrs, |netisrs| show::netisrs(netisrs))
+            }
+            Self::Offloaded => {
+                let flows: Vec<OffloadedFlow> = session.client.get("/v1/offload?limit=10000")?;
+                session.show(&flows, |flows| show::offloaded(flows))
             }
             Self::Monitored { interface } => {
                 let seen: Monitored =
@@ -337,6 +346,7 @@ mod tests {
             ("-o", View::Queues { one: None }),
             ("-oI lan", View::Queues { one: lan() }),
             ("-Q", View::Netisrs),
+            ("-O", View::Offloaded),
             ("-MI lan", View::Monitored { interface: "lan".into() }),
         ] {
             assert_eq!(read(line).unwrap(), Netstat { what: means, every: None, times: None }, "{line}");

@@ -48,17 +48,30 @@ impl FlowOffload {
         let (Some(table), Some((host, ifindex))) = (self.table(), &interface.facts.host) else { return };
         let Some(port) = interface.hold.port().and_then(|port| port.offload()) else { return };
         let name = &interface.config.name;
-        let may_send =
-            xdp_features(*ifindex).ok().flatten().is_some_and(|features| features.sends_redirected());
-        if !may_send {
-            log::warning(&format!(
-                "interface {name}: flows that leave by {host} are not offloaded: its driver does not send redirected frames \
-                 (for a veth, `ethtool -K PEER gro on` at its other end)"
-            ));
+        let sends = sends_redirected(*ifindex);
+        port.set_sends(sends);
+        if !sends {
+            warn_of_silence(name, host);
         }
-        match table.add_device(interface.index, *ifindex, true, may_send) {
+        match table.add_device(interface.index, *ifindex, true, sends) {
             Ok(()) => port.set(interface.index, interface.facts.mac.octets()),
             Err(why) => log::warning(&format!("interface {name}: flows are not offloaded: {why}")),
+        }
+    }
+
+    /// Asks again whether an interface sends redirected frames. The kernel does not tell when that changes, and drops them
+    /// silently.
+    pub(super) fn look_again(&self, interface: &Attached) {
+        let (Some(table), Some((host, ifindex))) = (self.table(), &interface.facts.host) else { return };
+        let Some(port) = interface.hold.port().and_then(|port| port.offload()) else { return };
+        let sends = sends_redirected(*ifindex);
+        if sends == port.sends() || table.add_device(interface.index, *ifindex, true, sends).is_err() {
+            return;
+        }
+        port.set_sends(sends);
+        if !sends {
+            self.retire();
+            warn_of_silence(&interface.config.name, host);
         }
     }
 
@@ -79,6 +92,17 @@ impl FlowOffload {
             log::warning(&format!("cannot wait for programs that forward flows: {why}"));
         }
     }
+}
+
+fn sends_redirected(ifindex: u32) -> bool {
+    xdp_features(ifindex).ok().flatten().is_some_and(|features| features.sends_redirected())
+}
+
+fn warn_of_silence(name: &str, host: &str) {
+    log::warning(&format!(
+        "interface {name}: flows that leave by {host} are not offloaded: its driver does not send redirected frames \
+         (for a veth, `ethtool -K PEER gro on` at its other end)"
+    ));
 }
 
 fn make() -> Result<Offload, Box<dyn core::error::Error>> {

@@ -106,6 +106,8 @@ impl Control {
                 Some(away.next.saturating_duration_since(now))
             }
             None if interface.facts.mode == DeviceMode::Tap => Some(ROUND),
+            // The other end of a veth decides whether redirected frames may be sent.
+            None if interface.config.offload => Some(ROUND),
             _ => None,
         });
         times.min()
@@ -121,6 +123,9 @@ impl Control {
                 log::error(&why.error);
             }
             self.take_up(index);
+        }
+        for interface in self.attached.iter().filter(|interface| interface.away.is_none()) {
+            self.workshop.offload.look_again(interface);
         }
         if changes.any {
             self.share_addresses();

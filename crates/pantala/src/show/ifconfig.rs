@@ -7,7 +7,7 @@ use net::vxlan::PORT;
 
 use crate::api::{
     Address, AddressState, BridgeMember, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceFlag,
-    InterfaceOption, MemifFaults, MemifInfo, MemifState, Station, StpInfo, StpMember,
+    InterfaceOption, MemifFaults, MemifInfo, MemifState, OffloadInfo, Station, StpInfo, StpMember,
 };
 
 /// The blocks of all interfaces.
@@ -262,6 +262,11 @@ fn device_line(device: &DeviceInfo) -> String {
         let _ = write!(line, " umem {}x{}", umem.chunks, umem.chunk_bytes);
     }
     let _ = writeln!(line, " host {name} queues {}", device.queues);
+    if let Some(offload) = device.offload {
+        let sends = if offload.sends { "" } else { " receive-only" };
+        let OffloadInfo { stale, exceptions, .. } = offload;
+        let _ = writeln!(line, "\toffload: auto{sends} stale {stale} exceptions {exceptions}");
+    }
     line
 }
 
@@ -343,6 +348,7 @@ mod tests {
             mode: DeviceMode::Bridge,
             copy: None,
             need_wakeup: false,
+            offload: None,
             umem: None,
             queues: 0,
             memif: None,
@@ -414,6 +420,7 @@ mod tests {
                 mode: DeviceMode::Vlan,
                 copy: None,
                 need_wakeup: false,
+                offload: None,
                 umem: None,
                 queues: 0,
                 memif: None,

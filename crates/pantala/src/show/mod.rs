@@ -23,7 +23,9 @@ pub(crate) use ipfw::time::utc;
 pub(crate) use links::{prefixes, routers};
 pub(crate) use monitor::monitored;
 pub(crate) use neighbours::{arp, ndp};
-pub(crate) use netstat::{Rates, counters, interfaces, keep, netisrs, pools, queues, rates_head, rates_line};
+pub(crate) use netstat::{
+    Rates, counters, interfaces, keep, netisrs, offloaded, pools, queues, rates_head, rates_line,
+};
 pub(crate) use ping::{Summary, ping_event, ping_head};
 pub(crate) use rings::rings;
 pub(crate) use routes::{destination, route_answer, route_sources, routes};

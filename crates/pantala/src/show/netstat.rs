@@ -1,9 +1,11 @@
 //! `netstat -i -s -m -Q -w`.
 
+use core::net::IpAddr;
+
 use ipnet::IpNet;
 
 use super::table::Table;
-use crate::api::{Counters, DropCount, Interface, InterfaceCounters, Netisr, Pool};
+use crate::api::{Counters, DropCount, Interface, InterfaceCounters, Netisr, OffloadedFlow, Pool};
 
 const PACKETS: &[&str] =
     &["Name", "Mtu", "Network", "Address", "Ipkts", "Ierrs", "Idrop", "Opkts", "Oerrs", "Odrop"];
@@ -184,6 +186,29 @@ pub(crate) fn netisrs(netisrs: &[Netisr]) -> String {
             n.long_turns.to_string(),
             n.user_frac.to_string(),
             (n.user_ns / 1_000_000).to_string(),
+        ]);
+    }
+    table.text()
+}
+
+/// `netstat -O`: flows that drivers forward; of translated ones the ends that leave, too.
+pub(crate) fn offloaded(flows: &[OffloadedFlow]) -> String {
+    let head = ["Proto", "Source", "Destination", "In", "Out", "Next hop", "Packets", "Bytes", "Leaves as"];
+    let mut table = Table::new(&head, &[6, 7]);
+    let end = |addr: IpAddr, port: u16| format!("{addr}.{port}");
+    for flow in flows {
+        let (before, after) = (&flow.before, &flow.after);
+        let leaves = format!("{} > {}", end(after.src, after.src_port), end(after.dst, after.dst_port));
+        table.row([
+            if flow.protocol == 6 { "tcp" } else { "udp" }.to_owned(),
+            end(before.src, before.src_port),
+            end(before.dst, before.dst_port),
+            flow.input.clone(),
+            flow.output.clone(),
+            flow.next_hop.to_string(),
+            flow.packets.to_string(),
+            flow.bytes.to_string(),
+            if before == after { String::new() } else { leaves },
         ]);
     }
     table.text()

@@ -156,6 +156,48 @@ fn arrived(socket: &UdpSocket) -> impl Iterator<Item = u64> {
     })
 }
 
+fn offloaded_flows_are_listed_with_both_their_ends_and_flows_that_rules_log_are_not() {
+    let test =
+        "flow_offload::offloaded_flows_are_listed_with_both_their_ends_and_flows_that_rules_log_are_not";
+    let Some(lab) = lab(test, Attach::Native, &section("deny", TRANSLATED)) else { return };
+    let (a, b) = lab.pair();
+    lab.both(|family| {
+        echoed(&lab, family);
+        let flows = lab.pantala().json("netstat -O");
+        let is_ours = |flow: &&serde_json::Value| {
+            flow["before"]["src"] == a.addr(family).to_string() && flow["input"] == "if1"
+        };
+        let flow = flows.as_array().unwrap().iter().find(is_ours).expect("the flow is listed").clone();
+        assert_eq!(flow["after"]["dst"], b.addr(family).to_string());
+        assert!(flow["after"]["src"] != flow["before"]["src"] && flow["output"] == "if2", "{flow}");
+        assert!(flow["packets"].as_u64().unwrap() > 200, "{flow}");
+        assert!(lab.pantala().shows("netstat -O").contains("udp"));
+    });
+    assert!(lab.pantala().shows("ifconfig if1").contains("offload: auto"));
+    lab.pantala().shows("ipfw -q add 50 count log udp from any to any");
+    until("what was offloaded is counted", || {
+        (lab.pantala().json("netstat -O").as_array()?.is_empty()).then_some(())
+    });
+    let before = offloaded(&lab);
+    lab.both(|family| echoed(&lab, family));
+    assert_eq!(offloaded(&lab), before, "a rule that logs sees each packet");
+}
+
+/// Linux drops what programs redirect to a veth whose other end has neither a program nor GRO, and says nothing.
+fn nothing_is_lost_for_long_when_the_other_end_of_a_veth_takes_no_redirected_frames_any_more() {
+    let test = "flow_offload::nothing_is_lost_for_long_when_the_other_end_of_a_veth_takes_no_redirected_frames_any_more";
+    let Some(lab) = lab(test, Attach::Native, "") else { return };
+    let (a, b) = lab.pair();
+    crosses(&lab);
+    let off = || Ethtool::open("eth0").unwrap().set_feature(Feature::Gro, false).unwrap();
+    b.netns.run(off).unwrap();
+    until("pantala notices", || lab.pantala().shows("ifconfig if2").contains("receive-only").then_some(()));
+    lab.both(|family| {
+        assert!(stream_arrives(&a.netns, &b.netns, b.addr(family), STREAM).unwrap());
+        echoed(&lab, family);
+    });
+}
+
 fn a_fresh_start_after_a_kill_offloads_again() {
     let test = "flow_offload::a_fresh_start_after_a_kill_offloads_again";
     let Some(mut lab) = lab(test, Attach::Native, "") else { return };
@@ -171,5 +213,7 @@ harness::tests![
     flows_with_states_are_forwarded_by_the_driver_and_counted,
     translated_flows_are_forwarded_by_the_driver,
     no_packet_passes_a_rule_that_denies_it_once_the_command_has_returned,
+    offloaded_flows_are_listed_with_both_their_ends_and_flows_that_rules_log_are_not,
+    nothing_is_lost_for_long_when_the_other_end_of_a_veth_takes_no_redirected_frames_any_more,
     a_fresh_start_after_a_kill_offloads_again,
 ];

@@ -3,7 +3,7 @@
 //! The table of offloaded flows, in arrays that are mapped into this process: a record is added without a system call.
 #![expect(unsafe_code, reason = "maps are memory that is shared with the kernel; all accesses are atomic")]
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -91,7 +91,10 @@ impl Maps<'_> {
 }
 
 /// One interface's part: its number, its link address, its counters.
-pub struct PortWords(Shared);
+pub struct PortWords {
+    words: Shared,
+    sends: AtomicBool,
+}
 
 /// Counts of frames of one interface that came up although their flows had records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -189,7 +192,7 @@ impl Offload {
     pub(super) fn maps<'t>(&'t self, port: &'t PortWords) -> Maps<'t> {
         Maps {
             control: self.control.map.as_fd(),
-            port: port.0.map.as_fd(),
+            port: port.words.map.as_fd(),
             hops: self.hops.map.as_fd(),
             devices: self.devices.as_fd(),
             v4: self.v4.map.as_fd(),
@@ -367,21 +370,32 @@ impl PortWords {
     /// # Errors
     /// [`BpfError::Permission`].
     pub fn new() -> Result<Self, BpfError> {
-        Shared::new(port::BYTES, 1).map(Self)
+        Ok(Self { words: Shared::new(port::BYTES, 1)?, sends: AtomicBool::new(false) })
+    }
+
+    /// Notes whether the interface sends redirected frames.
+    pub fn set_sends(&self, sends: bool) {
+        self.sends.store(sends, Ordering::Relaxed);
+    }
+
+    /// Whether the interface sends redirected frames.
+    #[must_use]
+    pub fn sends(&self) -> bool {
+        self.sends.load(Ordering::Relaxed)
     }
 
     /// Begins to forward frames to `mac` of the interface with our `number`; 0 ends it.
     pub fn set(&self, number: u16, mac: [u8; 6]) {
         let [a, b, c, d, e, f] = mac;
         let mac = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-        self.0.word(port::MAC.unsigned_abs().into()).store(mac, Ordering::Relaxed);
-        self.0.word(port::KEY.unsigned_abs().into()).store(u64::from(number) << 48, Ordering::Release);
+        self.words.word(port::MAC.unsigned_abs().into()).store(mac, Ordering::Relaxed);
+        self.words.word(port::KEY.unsigned_abs().into()).store(u64::from(number) << 48, Ordering::Release);
     }
 
     /// Counts of frames that came up.
     #[must_use]
     pub fn came_up(&self) -> CameUp {
-        let read = |at: i16| self.0.word(at.unsigned_abs().into()).load(Ordering::Relaxed);
+        let read = |at: i16| self.words.word(at.unsigned_abs().into()).load(Ordering::Relaxed);
         CameUp { stale: read(port::STALE), exceptions: read(port::EXCEPTIONS) }
     }
 }

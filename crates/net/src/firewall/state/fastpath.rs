@@ -131,12 +131,16 @@ impl States {
         true
     }
 
-    /// Lets the packets of a state go where only their number is known ([`Self::forwarded`]). False, and nothing has changed,
-    /// if it is gone, or its connection is not open.
-    pub(crate) fn release(&mut self, mark: Mark, now: Instant) -> bool {
-        let now_ms = ms(now);
-        let state = self.slab.get_mut(mark.at).filter(|state| state.may_be_out_of_sight(mark, now_ms));
-        state.map(|state| state.tcp.release()).is_some()
+    /// Whether the packets of a state may go where only their number is known ([`Self::forwarded`]): it is not gone, and its
+    /// connection is open.
+    pub(crate) fn may_release(&self, mark: Mark, now: Instant) -> bool {
+        self.slab.get(mark.at).is_some_and(|state| state.may_be_out_of_sight(mark, ms(now)))
+    }
+
+    /// Lets them go there.
+    pub(crate) fn release(&mut self, mark: Mark) {
+        let state = self.slab.get_mut(mark.at).filter(|state| state.serial == mark.serial);
+        state.into_iter().for_each(|state| state.tcp.release());
     }
 
     /// Counts packets that went where only their number is known, each of which would have hit the state so many times, and

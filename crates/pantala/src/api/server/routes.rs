@@ -39,6 +39,7 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .route("/v1/neighbours", get(neighbours).delete(flush_neighbours))
         .route("/v1/neighbours/{address}", put(set_neighbour).delete(delete_neighbour))
         .route("/v1/links", get(links))
+        .route("/v1/offload", get(offloaded))
         .route("/v1/dhcp", get(dhcp))
         .route("/v1/netisr", get(netisrs))
         .route("/v1/pools", get(pools))
@@ -65,6 +66,10 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .layer(DefaultBodyLimit::disable())
         .with_state(stack)
 }
+
+/// Offloaded flows of each CPU in one answer.
+const OFFLOADED: usize = 1000;
+const OFFLOADED_MAX: usize = 10_000;
 
 pub(in crate::api) type Answer = Result<Response, Failure>;
 
@@ -203,6 +208,11 @@ async fn dhcp(State(stack): State<SharedStack>) -> Answer {
 
 async fn links(State(stack): State<SharedStack>) -> Answer {
     Ok(json(&stack.stack().links()?))
+}
+
+async fn offloaded(State(stack): State<SharedStack>, params: Params) -> Answer {
+    let limit = values(params)?.limit.unwrap_or(OFFLOADED).clamp(1, OFFLOADED_MAX);
+    Ok(json(&stack.stack().offloaded(limit)?))
 }
 
 async fn neighbours(State(stack): State<SharedStack>, params: Params) -> Answer {

@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use super::OffloadInfo;
 use serde::{Deserialize, Serialize};
 
 use crate::Mac;
@@ -187,6 +188,9 @@ pub struct DeviceInfo {
     pub umem: Option<Umem>,
     /// Queues in use.
     pub queues: u32,
+    /// Flow offload, if it is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload: Option<OffloadInfo>,
     /// A memif interface and its peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memif: Option<MemifInfo>,

@@ -8,6 +8,7 @@ mod interface;
 mod link;
 mod monitor;
 mod neighbour;
+mod offload;
 mod ping;
 mod ring;
 mod route;
@@ -42,6 +43,7 @@ pub use interface::{
 pub use link::{DefaultRouter, LearnedLink, OnLinkPrefix, Preference};
 pub use monitor::{Jitter, Latency, Monitored};
 pub use neighbour::{Neighbour, NeighbourRequest, NeighbourState};
+pub use offload::{OffloadInfo, OffloadedEnds, OffloadedFlow};
 pub use ping::{PingEvent, PingRequest};
 pub use ring::{Ring, RingChange, Steering};
 pub use route::{

@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use dev::bpf::offload::{CameUp, PortWords};
 use dev::memif::{State, Status};
 use dev::netlink::{LinkFlags, NetlinkError};
 use net::addr;
@@ -26,7 +27,7 @@ use crate::Mac;
 use crate::api::{
     self, Address, AddressState, BridgeInfo, BridgeMember, DeviceInfo, DeviceMode, Error, Interface,
     InterfaceChange, InterfaceCounters, InterfaceFlag, InterfaceOption, MemifFaults, MemifInfo, MemifState,
-    OutputQueue, RingInfo, Station,
+    OffloadInfo, OutputQueue, RingInfo, Station,
 };
 use crate::config::{self, Device, memif_role};
 
@@ -341,12 +342,18 @@ fn device(interface: &Attached) -> DeviceInfo {
         mode: facts.mode,
         copy: facts.copy,
         need_wakeup: facts.copy.is_some(),
+        offload: interface.hold.port().and_then(|port| port.offload()).map(offload),
         umem: facts.umem,
         queues: number(facts.rings),
         memif: memif(interface),
         bridge: (facts.mode == DeviceMode::Bridge).then(|| bridge(&interface.config)),
         vlanpcp: (facts.mode == DeviceMode::Vlan).then_some(interface.config.vlanpcp),
     }
+}
+
+fn offload(port: &PortWords) -> OffloadInfo {
+    let CameUp { stale, exceptions } = port.came_up();
+    OffloadInfo { sends: port.sends(), stale, exceptions }
 }
 
 /// Returns the bridge part of an interface.

@@ -11,6 +11,7 @@ mod monitor;
 #[path = "no_monitor.rs"]
 mod monitor;
 mod neighbours;
+mod offloaded;
 pub(crate) mod listing;
 mod ready;
 mod rings;
@@ -32,9 +33,9 @@ use crate::Mac;
 use crate::api::stack::{Echo, EchoAnswer, Snapshot, Stack, Web};
 use crate::api::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, Family, Interface, InterfaceChange,
-    LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, Pool, ReloadRequest, Reloaded, Ring,
-    RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource, RunningConfiguration, Sysctl,
-    SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
+    LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow, Pool, ReloadRequest,
+    Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource, RunningConfiguration,
+    Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
 };
 
 impl Stack for Control {
@@ -115,6 +116,10 @@ impl Stack for Control {
 
     fn links(&mut self) -> Result<Vec<LearnedLink>, Error> {
         self.list_links()
+    }
+
+    fn offloaded(&mut self, limit: usize) -> Result<Vec<OffloadedFlow>, Error> {
+        self.list_offloaded(limit)
     }
 
     fn dhcp(&mut self) -> Result<Dhcp, Error> {

@@ -1,0 +1,54 @@
+//! Flows that drivers forward.
+
+use core::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Mac;
+
+/// A flow whose packets its driver forwards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffloadedFlow {
+    /// The CPU that owns it.
+    pub cpu: u32,
+    /// Protocol: 6 for TCP, 17 for UDP.
+    pub protocol: u8,
+    /// Addresses and ports of its packets as they come.
+    pub before: OffloadedEnds,
+    /// The same as they leave.
+    pub after: OffloadedEnds,
+    /// By which interface they come.
+    pub input: String,
+    /// By which interface they leave.
+    pub output: String,
+    /// Link address of the next hop.
+    pub next_hop: Mac,
+    /// Packets that the driver has forwarded.
+    pub packets: u64,
+    /// Their bytes, from the IP header on.
+    pub bytes: u64,
+}
+
+/// Addresses and ports of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffloadedEnds {
+    /// Source address.
+    pub src: IpAddr,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination address.
+    pub dst: IpAddr,
+    /// Destination port.
+    pub dst_port: u16,
+}
+
+/// An interface's part in flow offload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffloadInfo {
+    /// Whether its driver sends what the programs of other interfaces redirect to it.
+    pub sends: bool,
+    /// Frames that came up because the record of their flow was of an earlier generation.
+    pub stale: u64,
+    /// Frames that came up because the record of their flow is not for such frames.
+    pub exceptions: u64,
+}
