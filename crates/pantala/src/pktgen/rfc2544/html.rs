@@ -147,7 +147,7 @@ fn loss(report: &Report, page: &mut String) {
 }
 
 fn back_to_back(report: &Report, page: &mut String) {
-    *page += &bars(report, "Frames of the longest burst without loss, on average", "frames", |result| {
+    *page += &bars(report, "Frames of the longest burst without loss, on average", "", |result| {
         let found = result.back_to_back.as_ref()?;
         let least = if found.is_unlimited { "≥ " } else { "" };
         Some((found.average, None, format!("{least}{}", number(found.average))))

@@ -101,7 +101,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// # Errors
-    /// What does not fit, in a sentence that says what would.
+    /// A sentence that says what does not fit, and what would.
     pub(super) fn new(args: Args) -> Result<Self, String> {
         let [Some(tx), Some(rx)] = [&args.tx, &args.rx] else {
             return Err(

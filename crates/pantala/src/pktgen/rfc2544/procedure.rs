@@ -240,7 +240,7 @@ impl<'t> Procedure<'t> {
         let rate = self.sizes.last().and_then(|result| result.top_is_given.then_some(top));
         let mut bursts = Vec::new();
         for repeat in 0..repeats {
-            let mut search = Search::new(1, longest, self.plan.resolution);
+            let (mut search, mut has_lost) = (Search::new(1, longest, self.plan.resolution), false);
             let fresh = search.left();
             while let Some(frames) = search.next() {
                 let spec = Spec { test: Test::BackToBack, size, repeat, load: Load::Burst { frames, rate } };
@@ -251,14 +251,16 @@ impl<'t> Procedure<'t> {
                         search.passed(outcome.directions.iter().map(|counts| counts.sent).min().unwrap_or(0));
                         search.failed(frames);
                     }
-                    false => search.failed(frames),
+                    false => {
+                        search.failed(frames);
+                        has_lost = true;
+                    }
                 }
             }
             bursts.push(search.answer());
-            let found = summary(&bursts, longest, top, throughput);
-            let is_unlimited = found.is_unlimited;
+            let found = summary(&bursts, !has_lost, top, throughput);
             self.note(|result| result.back_to_back = Some(found));
-            if is_unlimited {
+            if !has_lost {
                 break;
             }
         }
@@ -326,7 +328,7 @@ fn is_kept(outcome: &Outcome, load: Load) -> bool {
     outcome.directions.iter().all(|counts| u128::from(counts.sent) * 1000 >= u128::from(frames) * KEPT)
 }
 
-fn summary(bursts: &[u64], longest: u64, top: MilliFps, throughput: MilliFps) -> BackToBack {
+fn summary(bursts: &[u64], is_unlimited: bool, top: MilliFps, throughput: MilliFps) -> BackToBack {
     let count = super::float(bursts.len() as u64).max(1.0);
     let average = bursts.iter().map(|frames| super::float(*frames)).sum::<f64>() / count;
     let squares = bursts.iter().map(|frames| (super::float(*frames) - average).powi(2)).sum::<f64>();
@@ -342,7 +344,7 @@ fn summary(bursts: &[u64], longest: u64, top: MilliFps, throughput: MilliFps) ->
         min: bursts.iter().copied().min().unwrap_or(0),
         max,
         deviation,
-        is_unlimited: max >= longest,
+        is_unlimited,
         buffer_ms,
         corrected_buffer_ms: corrected_buffer_ms.max(0.0),
     }

@@ -244,11 +244,11 @@ pub(super) struct BackToBack {
     pub(super) min: u64,
     pub(super) max: u64,
     pub(super) deviation: f64,
-    /// Whether the longest burst that was tried passed: the buffer is not the limit.
+    /// Whether no burst lost a frame: the buffer is not the limit, but the sender or the longest burst.
     pub(super) is_unlimited: bool,
     /// Milliseconds that the buffer of the device holds at the highest rate, as the bursts imply.
     pub(super) buffer_ms: f64,
-    /// The same without what the device forwarded in the meantime (RFC 9004 §6.4).
+    /// Milliseconds without what the device forwarded in the meantime (RFC 9004 §6.4).
     pub(super) corrected_buffer_ms: f64,
 }
 

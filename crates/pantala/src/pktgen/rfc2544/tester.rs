@@ -36,7 +36,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(250);
 /// Time that a timeline is longer than the sending: learning, late frames.
 const TIMELINE_SLACK_MS: u64 = 4000;
 /// Parts of the course of a trial in the report.
-const PARTS: usize = 240;
+const PARTS: usize = 100;
 const MS: u64 = 1_000_000;
 const BESIDE_MTU: u32 = 18; // Ethernet header and frame check sequence
 

@@ -10,13 +10,15 @@ struct Device {
     /// The rate that the sender cannot exceed.
     sender: MilliFps,
     tried: Vec<Spec>,
+    /// Frames of a burst that the sender gets rid of.
+    burst_max: u64,
     /// Ends the run at this trial.
     break_at: Option<usize>,
 }
 
 impl Device {
     const fn new(rate: MilliFps, buffer: u64, sender: MilliFps) -> Self {
-        Self { rate, buffer, sender, tried: Vec::new(), break_at: None }
+        Self { rate, buffer, sender, burst_max: u64::MAX, tried: Vec::new(), break_at: None }
     }
 
     /// Frames of `sent` in `ms` that are lost.
@@ -56,6 +58,7 @@ impl Tester for Device {
                 self.counts(sent, self.lost(sent, ms), ms)
             }
             Load::Burst { frames, .. } => {
+                let frames = frames.min(self.burst_max);
                 let ms =
                     crate::pktgen::rfc2544::float(frames) * 1e6 / crate::pktgen::rfc2544::float(self.sender);
                 self.counts(frames, self.lost(frames, ms), ms)
@@ -214,6 +217,16 @@ fn a_burst_without_end_is_tried_once() {
     let (sizes, _, trials, _) = run(&plan, &mut Device::new(u64::MAX, 0, 1_000_000_000), Vec::new());
     let found = sizes[0].back_to_back.clone().unwrap();
     assert_eq!((found.is_unlimited, found.max, trials.len()), (true, 2_000_000, 1));
+}
+
+#[test]
+fn a_sender_that_gets_slower_does_not_make_a_buffer() {
+    let plan = plan("--tests back-to-back --sizes 64 --max-rate 1mpps --repeat 3");
+    let mut device = Device::new(u64::MAX, 0, 1_000_000_000);
+    device.burst_max = 900_000;
+    let (sizes, ..) = run(&plan, &mut device, Vec::new());
+    let found = sizes[0].back_to_back.clone().unwrap();
+    assert_eq!((found.is_unlimited, found.bursts.as_slice()), (true, &[900_000][..]));
 }
 
 #[test]
