@@ -177,7 +177,8 @@ impl<'t> Procedure<'t> {
                 }
             } else {
                 search.failed(offered);
-                cause = Limit::Device;
+                let ours = outcome.sum(|counts| counts.tester_dropped);
+                cause = if outcome.sum(|counts| counts.lost) > ours { Limit::Device } else { Limit::Tester };
             }
         }
         let is_given = self.sizes.last().is_some_and(|result| result.top_is_given);
@@ -245,16 +246,15 @@ impl<'t> Procedure<'t> {
             while let Some(frames) = search.next() {
                 let spec = Spec { test: Test::BackToBack, size, repeat, load: Load::Burst { frames, rate } };
                 let outcome = self.trial(spec, search.left() + (repeats - repeat - 1) * fresh)?;
-                match outcome.is_within(0) {
-                    true if is_kept(&outcome, spec.load) => search.passed(frames),
-                    true => {
-                        search.passed(outcome.directions.iter().map(|counts| counts.sent).min().unwrap_or(0));
-                        search.failed(frames);
-                    }
-                    false => {
-                        search.failed(frames);
-                        has_lost = true;
-                    }
+                if !outcome.is_within(0) {
+                    search.failed(frames);
+                    has_lost = true;
+                    continue;
+                }
+                let sent = outcome.directions.iter().map(|counts| counts.sent).min().unwrap_or(0);
+                search.passed(sent.min(frames));
+                if sent < frames {
+                    search.failed(frames);
                 }
             }
             bursts.push(search.answer());
@@ -324,7 +324,7 @@ impl<'t> Procedure<'t> {
 
 /// Whether the frames of a load were sent at its rate.
 fn is_kept(outcome: &Outcome, load: Load) -> bool {
-    let (Load::Steady { frames, .. } | Load::Burst { frames, .. }) = load else { return true };
+    let Load::Steady { frames, .. } = load else { return true };
     outcome.directions.iter().all(|counts| u128::from(counts.sent) * 1000 >= u128::from(frames) * KEPT)
 }
 

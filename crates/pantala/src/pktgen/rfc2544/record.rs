@@ -210,7 +210,7 @@ pub(super) struct Throughput {
 pub(super) enum Limit {
     /// The device under test loses frames above it.
     Device,
-    /// The sender does not keep a higher rate.
+    /// The sender does not keep a higher rate, or the receiver has no room for it.
     Tester,
     /// It is the rate of the line, or the highest that was to be tried.
     Top,
