@@ -48,7 +48,7 @@ const MEDDLED: u64 = 1_000_000;
 /// For so many of the worlds that seeds think up, one of each kind that a test describes.
 const PER_KIND: u64 = 20;
 /// Seeds for each kind in `cargo xtask test`, at the least.
-const SEEDS_IN_TEST: u64 = 6;
+const SEEDS_IN_TEST: u64 = 4;
 /// The variable that tells tests the number of seeds.
 const SEEDS: &str = "PANTALA_WORLDS";
 
