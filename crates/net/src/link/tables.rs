@@ -49,6 +49,8 @@ pub struct Tables {
     pub logical: Arc<Logical>,
     /// Whether any interface says something of received transport checksums, so that its packets are looked at.
     pub judges_checksums: bool,
+    /// Whether that, or addresses that an interface answers for, makes usual packets worth a closer look.
+    pub looks_closer: bool,
 }
 
 /// The input of tables: the configuration, without derived data.
@@ -160,13 +162,14 @@ impl Tables {
         let Config { generation, ifs: list, forwarding, routes: _ } = config;
         let (own, logical) = (Own::of(&list), Arc::new(Logical::of(&list)));
         let judges_checksums = list.iter().any(|ifnet| ifnet.rxcsum != Rxcsum::Verify);
+        let looks_closer = judges_checksums || list.iter().any(|ifnet| ifnet.published.has_v6());
         let mut ifs = Vec::new();
         for ifnet in list {
             let at = usize::from(ifnet.index);
             ifs.resize_with(ifs.len().max(at + 1), || None);
             ifs[at] = Some(ifnet);
         }
-        Self { generation, ifs, fib, hops, forwarding, own, logical, judges_checksums }
+        Self { generation, ifs, fib, hops, forwarding, own, logical, judges_checksums, looks_closer }
     }
 
     /// Where packets to `dst` are led: the slow way, for one destination at a time. Of equally good hops, the flow

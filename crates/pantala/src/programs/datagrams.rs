@@ -179,3 +179,45 @@ fn goes_on(done: io::Result<usize>) -> io::Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+    use tokio::runtime::Builder;
+    use tokio::task::{LocalSet, yield_now};
+    use wire::program::mark_returned;
+
+    use super::*;
+    use crate::programs::registry::tests::registry;
+
+    #[test]
+    fn a_program_gives_back_a_bounded_number_of_bytes() {
+        const LEN: usize = 1000;
+        let (_stack, registry) = registry(8);
+        let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+        let sender = SocketAddr::from(([192, 0, 2, 9], 9));
+        LocalSet::new().block_on(&runtime, async {
+            let held = registry.hold(7).ok().unwrap();
+            let id = held.id;
+            let udp = UdpSocket::bind(&registry.sockets, "192.0.2.1:0").await.unwrap();
+            let (_, program) = begin(&registry, held, Rc::new(udp), None, &[]).unwrap();
+            for n in 0..2 * RETURNED_MAX / LEN {
+                let mut message = emit_addr(sender).to_vec();
+                message.resize(LEN, u8::try_from(n % 256).unwrap());
+                mark_returned(&mut message);
+                while let Err(why) = rustix::net::send(&program, &message, SendFlags::DONTWAIT) {
+                    assert_eq!(why, Errno::AGAIN);
+                    yield_now().await;
+                }
+            }
+            let (datagrams, task) = registry.take_datagrams(7, id).unwrap();
+            task.abort();
+            let _ = task.await;
+            let (_, returned) = datagrams.end(&registry).await;
+            assert_eq!(returned.len(), RETURNED_MAX / LEN);
+            let first: Vec<u8> = returned.iter().take(3).map(|(_, bytes)| bytes[0]).collect();
+            assert_eq!(first, [0, 1, 2], "those that came first");
+            assert!(returned.iter().all(|(from, bytes)| *from == sender && bytes.len() == LEN - ADDR_LEN));
+        });
+    }
+}

@@ -240,12 +240,12 @@ impl Registry {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::{Interface, Stack, mem};
 
     /// A registry of a stack of its own, which allows each user so much.
-    fn registry(allowed: u32) -> (Stack, Rc<Registry>) {
+    pub(in super::super) fn registry(allowed: u32) -> (Stack, Rc<Registry>) {
         let [here, _] = mem::wire(1).unwrap();
         let stack = Stack::builder().threads(1).interface(Interface::mem(here).address("192.0.2.1/24"));
         let stack = stack.start().unwrap();

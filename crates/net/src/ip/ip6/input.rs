@@ -22,7 +22,7 @@ use crate::turn::next::Next;
 const L4: u16 = 40;
 const _: () = assert!(L4 as usize == HEADER_LEN);
 
-/// Next header and hop limit of messages of neighbour discovery, of which some are for a host that we answer for.
+/// Next header and hop limit of messages of neighbour discovery.
 const DISCOVERY: [u8; 2] = [Protocol::ICMP6.0, nd::HOP_LIMIT];
 
 /// Validates an IPv6 packet, and cuts off what follows it in its frame.
@@ -77,7 +77,6 @@ fn plain_but(pkt: &mut Pkt, at: u16, own: &Own, flags: Flags) -> Option<u128> {
     let is_plain = !pkt.flags.any(flags)
         && ip[0] >> 4 == 6
         && next_header != Protocol::HOP_BY_HOP.0
-        && [next_header, ip[7]] != DISCOVERY
         && begins_usual(src[0])
         && begins_usual(dst[0])
         && !own.may_have6(Ipv6Addr::from(src))
@@ -214,7 +213,7 @@ fn judge_destination(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
 //= https://www.rfc-editor.org/rfc/rfc4861#section-7.1.1
 //# The IP Hop Limit field has a value of 255, i.e., the packet
 //# could not possibly have been forwarded by a router.
-fn is_for_proxy(cpu: &Cpu, pkt: &Pkt, dst: Ipv6Addr) -> bool {
+pub fn is_for_proxy(cpu: &Cpu, pkt: &Pkt, dst: Ipv6Addr) -> bool {
     let ip = pkt.window(0);
     [ip[6], ip[7]] == DISCOVERY
         && ip[HEADER_LEN] == icmp6::kind::NEIGHBOR_SOLICIT

@@ -42,6 +42,12 @@ impl Published {
         self.list.get(at)
     }
 
+    /// Whether there are IPv6 addresses among them.
+    #[must_use]
+    pub fn has_v6(&self) -> bool {
+        self.list.iter().any(|own| own.addr.is_ipv6())
+    }
+
     /// All of them, by address.
     pub fn iter(&self) -> impl Iterator<Item = &Publication> {
         self.list.iter()

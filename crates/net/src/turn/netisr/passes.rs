@@ -5,6 +5,8 @@
 
 mod guarded;
 
+use core::net::Ipv6Addr;
+
 use ipfw::rule::Hook;
 use pkt::{Flags, Pkt, PktVec};
 use wire::ether::HEADER_LEN;
@@ -30,6 +32,8 @@ const TO_LANE4: u8 = 1;
 const TO_LANE6: u8 = 2;
 /// Not known yet: to be looked at step by step.
 const ELSEWHERE: u8 = 4;
+/// A question of neighbour discovery for a host that we answer for.
+const TO_LOCAL6: u8 = 8;
 
 /// Bytes in front of the network header of a usual frame.
 #[expect(clippy::cast_possible_truncation, reason = "14")]
@@ -153,8 +157,9 @@ impl Work {
     /// Fills the lanes; `careful` brings the packets that were not usual to where they are to begin.
     #[inline]
     fn sort(&mut self, cpu: &mut Cpu, ways: u8, careful: fn(&mut Cpu, &mut Pkt) -> Next) {
-        if cpu.tables.judges_checksums {
-            self.recognise_checksums(cpu);
+        let mut ways = ways;
+        if cpu.tables.looks_closer {
+            ways |= self.look_closer(cpu);
         } else if self.is_partial {
             self.count_partial(cpu);
         }
@@ -166,8 +171,24 @@ impl Work {
         }
     }
 
-    /// Notes what is known of the checksums of packets that have been found usual.
+    /// What is rarely done with packets that have been found usual. Answers the ways of those that do not go on as such.
     #[inline(never)]
+    fn look_closer(&mut self, cpu: &mut Cpu) -> u8 {
+        if cpu.tables.judges_checksums {
+            self.recognise_checksums(cpu);
+        } else if self.is_partial {
+            self.count_partial(cpu);
+        }
+        let mut found = 0;
+        for ((pkt, way), key) in self.frames.iter().zip(&mut self.ways).zip(&self.lane6.keys) {
+            if *way == TO_LANE6 && ip6::input::is_for_proxy(cpu, pkt, Ipv6Addr::from_bits(*key)) {
+                (*way, found) = (TO_LOCAL6, TO_LOCAL6);
+            }
+        }
+        found
+    }
+
+    /// Notes what is known of the checksums of packets that have been found usual.
     fn recognise_checksums(&mut self, cpu: &mut Cpu) {
         for (pkt, way) in self.frames.iter_mut().zip(&self.ways) {
             match *way {
@@ -199,6 +220,7 @@ impl Work {
             let next = match ways[at] {
                 TO_LANE4 => Next::Route4,
                 TO_LANE6 => Next::Route6,
+                TO_LOCAL6 => firewall::ask(cpu, &mut pkt, Hook::Ingress).unwrap_or(Next::Local6),
                 _ => match careful(cpu, &mut pkt) {
                     Next::Ip4 => input::<ip4::Ip4>(cpu, &mut pkt, &mut key4),
                     Next::Ip6 => input::<ip6::Ip6>(cpu, &mut pkt, &mut key6),
