@@ -181,6 +181,9 @@ unsafe fn behind(message: &mut msghdr, header: *mut u8, call: impl FnOnce(*const
     if count >= BUFFERS_MAX {
         return sys::fail(Errno::MSGSIZE) as isize;
     }
+    if count > 0 && message.msg_iov.is_null() {
+        return sys::fail(Errno::FAULT) as isize;
+    }
     let first = iovec { iov_base: header.cast::<c_void>(), iov_len: ADDR_LEN };
     let own = if count == 0 {
         &[][..]

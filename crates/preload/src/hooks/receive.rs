@@ -185,6 +185,9 @@ pub unsafe extern "C" fn recvmmsg(
         return c_int::try_from(sys::call(libc::SYS_recvmmsg, arguments)).unwrap_or(-1);
     };
     let mut flags = flags & !libc::MSG_WAITFORONE;
+    if messages.is_null() {
+        return sys::fail(Errno::FAULT);
+    }
     // SAFETY: the program's promise: there are so many.
     let places = unsafe { slice::from_raw_parts_mut(messages, count as usize) };
     for (done, place) in places.iter_mut().enumerate() {

@@ -56,16 +56,21 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
 /// As of `sendmmsg(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    let pass = || {
+        let arguments = [word(fd), messages as usize, count as usize, word(flags), 0, 0];
+        c_int::try_from(sys::call(libc::SYS_sendmmsg, arguments)).unwrap_or(-1)
+    };
+    // The kernel says why.
+    if messages.is_null() || count == 0 {
+        return pass();
+    }
     // SAFETY: the program's promise: there are so many.
     let places = unsafe { slice::from_raw_parts_mut(messages, count as usize) };
     for (done, place) in places.iter_mut().enumerate() {
         // SAFETY: the program's promise.
         let sent = match unsafe { datagram(fd, &place.msg_hdr, flags) } {
             Some(sent) => sent,
-            None if done == 0 => {
-                let arguments = [word(fd), messages as usize, count as usize, word(flags), 0, 0];
-                return c_int::try_from(sys::call(libc::SYS_sendmmsg, arguments)).unwrap_or(-1);
-            }
+            None if done == 0 => return pass(),
             None => -1,
         };
         if sent < 0 {
