@@ -96,7 +96,7 @@ pub trait Cached: Family {
     fn lookup(fib: &Fib, addrs: &[Self::Addr], hops: &mut [HopId]);
     /// The addresses and ports of a packet of TCP or UDP that begins so.
     fn ends(header: &[u8; WINDOW]) -> Ends;
-    /// Those that a key was made of; protocol, traffic class and interface.
+    /// Returns the addresses and ports that a key was made of; protocol, traffic class and interface.
     fn parts(key: &Self::Key) -> (Ends, u8, u8, IfIndex);
 }
 

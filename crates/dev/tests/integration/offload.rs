@@ -109,7 +109,7 @@ fn flow(rng: &mut Rng) -> OffloadedFlow {
     }
 }
 
-/// What of a packet is not its flow's.
+/// Fields of a packet that differ within its flow.
 struct Shape {
     ttl: u8,
     ecn: u8,

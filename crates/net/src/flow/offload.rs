@@ -76,9 +76,9 @@ pub struct OffloadedFlow {
     pub class: u8,
     /// Addresses and ports of packets as they come.
     pub before: Ends,
-    /// The same as they leave.
+    /// Addresses and ports of packets as they leave.
     pub after: Ends,
-    /// By which interface.
+    /// The interface by which they leave.
     pub outif: IfIndex,
     /// Link addresses with which they leave: destination, source.
     pub link: [u8; LINK_ADDRS],

@@ -155,7 +155,7 @@ fn datagrams_of_an_unmodified_program_are_pantala_s_with_a_peer_and_without() {
         assert_eq!(answered, b"HELLO");
         let long = vec![b'x'; 8000];
         assert_eq!(until("a long one is answered", || ask(&long)), long.to_ascii_uppercase());
-        // One that gets a peer when it knows who speaks loses nothing that came before.
+        // A socket that is connected to the sender of the first datagram loses nothing that came before.
         let connects = ["python3", "-c", CONNECTS, &any, "5500"];
         let _connects = Running::start(&mut on_pantala(&folder, &connects));
         let asker = host.netns.run(|| UdpSocket::bind(at(host.addr(family), 0))).unwrap().unwrap();

@@ -125,7 +125,7 @@ unsafe fn listed(
         let done = unsafe { libc_s(text.as_ptr(), service, &raw const hints, last) };
         if done != 0 {
             if !first.is_null() {
-                // SAFETY: libc has made it, and it is nobody else's.
+                // SAFETY: libc has made it, and nothing else has it.
                 unsafe { libc::freeaddrinfo(first) };
             }
             return done;

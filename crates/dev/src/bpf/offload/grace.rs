@@ -11,7 +11,7 @@ const GLOBAL: i32 = 1;
 /// Whether [`wait`] works on this kernel.
 ///
 /// # Errors
-/// What `membarrier(2)` says; `Unsupported` on kernels whose CPUs are isolated with `nohz_full`.
+/// The errors of `membarrier(2)`; `Unsupported` on kernels whose CPUs are isolated with `nohz_full`.
 pub fn is_available() -> io::Result<()> {
     if membarrier(QUERY)? & GLOBAL == 0 {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel has no global membarrier"));

@@ -365,7 +365,7 @@ impl Offload {
 }
 
 impl PortWords {
-    /// Those of an interface without offload.
+    /// Makes the words of an interface without offload.
     ///
     /// # Errors
     /// [`BpfError::Permission`].

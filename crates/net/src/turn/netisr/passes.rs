@@ -171,7 +171,7 @@ impl Work {
         }
     }
 
-    /// What is rarely done with packets that have been found usual. Answers the ways of those that do not go on as such.
+    /// Does what is rarely done with packets that have been found usual. Answers the ways of those that do not go on as such.
     #[inline(never)]
     fn look_closer(&mut self, cpu: &mut Cpu) -> u8 {
         if cpu.tables.judges_checksums {

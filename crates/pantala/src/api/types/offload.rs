@@ -15,7 +15,7 @@ pub struct OffloadedFlow {
     pub protocol: u8,
     /// Addresses and ports of its packets as they come.
     pub before: OffloadedEnds,
-    /// The same as they leave.
+    /// Addresses and ports of its packets as they leave.
     pub after: OffloadedEnds,
     /// By which interface they come.
     pub input: String,
