@@ -13,7 +13,7 @@ const ECHO: u16 = 5300;
 
 /// What Python's socket does with datagrams: without a peer, with one, and with others after the first.
 const CLIENT: &str = r#"
-import array, os, socket, sys
+import ctypes, os, socket, sys
 host, other, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
 family = socket.AF_INET6 if ':' in host else socket.AF_INET
 def new():
@@ -67,6 +67,10 @@ t.connect((host, port))
 assert t.getsockname()[1] == 7777, t.getsockname()
 t.send(b'seven')
 assert t.recv(100) == b'seven'
+# Lists that are not there are refused.
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.sendmmsg(t.fileno(), None, 3, 0) == -1 and ctypes.get_errno() == 14
+assert libc.recvmmsg(t.fileno(), None, 3, 0, None) == -1 and ctypes.get_errno() == 14
 # Loopback is the kernel's.
 k = new()
 k.bind((other, 0))
