@@ -36,6 +36,11 @@ const NEEDED: &[Needed] = &[
         package: "tshark",
         why: "frames of tunnels, dissected; captures that it starts",
     },
+    Needed {
+        program: "chromedriver",
+        package: "chromium-driver",
+        why: "the dashboard in a browser (400 MB installed)",
+    },
     Needed { program: "mandoc", package: "mandoc", why: "man pages, read by another" },
     Needed { program: "zsh", package: "zsh", why: "its completions" },
     Needed { program: "fish", package: "fish", why: "its completions" },

@@ -8,8 +8,8 @@ use core::fmt::{self, Write};
 use super::firewall::firewall_metrics;
 use super::stack::{Stack, Web};
 use super::types::{
-    Counters, Error, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo, MemifState, Netisr,
-    OutputQueue, Pool, RouteSource, RouteSourceState,
+    Counters, Error, HttpListener, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo,
+    MemifState, Netisr, OutputQueue, Pool, RouteSource, RouteSourceState,
 };
 use crate::serve::Hit;
 
@@ -26,6 +26,7 @@ pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     firewall_metrics(&mut page, &all.firewall);
     webs(&mut page, &stack.webs());
     route_sources(&mut page, &stack.route_sources()?);
+    http(&mut page, stack.http().as_ref());
     Ok(page.0)
 }
 
@@ -242,6 +243,17 @@ fn route_sources(page: &mut Page, sources: &[RouteSource]) {
         for source in sources {
             page.value(name, &[("source", &source.name)], read(source));
         }
+    }
+}
+
+/// Events at the HTTP listener, if there is one.
+fn http(page: &mut Page, listener: Option<&HttpListener>) {
+    let name = "pantala_http_events_total";
+    for (at, counter) in listener.iter().flat_map(|listener| &listener.counters).enumerate() {
+        if at == 0 {
+            page.head(name, "counter", "Events at the HTTP listener.");
+        }
+        page.value(name, &[("event", &counter.name)], counter.count);
     }
 }
 

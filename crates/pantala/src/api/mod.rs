@@ -54,6 +54,8 @@ pub mod client;
 pub mod firewall;
 pub(crate) mod metrics;
 #[cfg(feature = "admin")]
+pub(crate) mod rates;
+#[cfg(feature = "admin")]
 mod ping;
 #[cfg(feature = "admin")]
 pub mod server;

@@ -2,6 +2,8 @@
 
 mod accept;
 mod body;
+pub(crate) mod http;
+mod live;
 pub(in crate::api) mod routes;
 mod socket;
 mod sockets;
@@ -13,13 +15,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::Response;
+use axum::middleware::{from_fn, from_fn_with_state};
 
 use super::stack::Stack;
 use accept::Limits;
 use body::Bodies;
+use http::HttpCounters;
+use live::Readers;
 
 pub(crate) use socket::Bound;
 pub use socket::{Access, BindError};
@@ -68,10 +70,9 @@ impl Server {
         stack: Arc<Mutex<dyn Stack>>,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let (stack, limits) = (SharedStack { stack, pings: Arc::default() }, Limits::default());
+        let (stack, limits) = (SharedStack::new(stack, None), Limits::default());
         let bodies = Bodies::new(limits);
-        let all = routes::router(stack.clone()).layer(from_fn_with_state(stack, retire_offloaded));
-        let all = all.layer(from_fn_with_state(bodies, body::read));
+        let all = routes::whole_router(stack).layer(from_fn_with_state(bodies, body::read));
         let reads = all.clone().layer(from_fn(body::only_reads));
         let read_only = self.read_only.as_ref().map(|socket| serve(socket, reads, limits)).transpose()?;
         let read_only = async {
@@ -88,19 +89,10 @@ impl Server {
     }
 }
 
-/// A request that changes something has its answer when drivers forward nothing any more that was decided before.
-async fn retire_offloaded(State(stack): State<SharedStack>, request: Request, next: Next) -> Response {
-    let changes = !request.method().is_safe();
-    let answer = next.run(request).await;
-    if changes {
-        stack.stack().retire_offloaded();
-    }
-    answer
-}
-
 fn serve(socket: &Bound, router: Router, limits: Limits) -> io::Result<impl Future<Output = Infallible>> {
     let listener = tokio::net::UnixListener::from_std(socket.listener()?)?;
-    Ok(accept::serve(listener, router, limits))
+    // Counters of a control socket are shown nowhere.
+    Ok(accept::serve(listener, router, limits, Arc::default()))
 }
 
 /// The stack as handlers see it. The lock is never contended (one thread), it only satisfies the compiler.
@@ -108,9 +100,16 @@ fn serve(socket: &Bound, router: Router, limits: Limits) -> io::Result<impl Futu
 pub(crate) struct SharedStack {
     stack: Arc<Mutex<dyn Stack>>,
     pub(crate) pings: Arc<super::ping::Pings>,
+    counters: Arc<HttpCounters>,
+    readers: Arc<Readers>,
 }
 
 impl SharedStack {
+    /// Shares a stack; `counters` are those of the HTTP listener, if handlers are its.
+    fn new(stack: Arc<Mutex<dyn Stack>>, counters: Option<Arc<HttpCounters>>) -> Self {
+        Self { stack, pings: Arc::default(), counters: counters.unwrap_or_default(), readers: Arc::default() }
+    }
+
     pub(crate) fn stack(&self) -> MutexGuard<'_, dyn Stack + 'static> {
         self.stack.lock().unwrap_or_else(PoisonError::into_inner)
     }

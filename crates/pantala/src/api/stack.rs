@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use super::firewall::{Filter, FirewallSnapshot};
 use super::sockets::Sockets;
 use super::types::{
-    CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, Interface,
-    InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow, Pool,
-    ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource,
+    CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, HttpListener,
+    Interface, InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow,
+    Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource,
     RunningConfiguration, Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer,
     WhyRequest,
 };
@@ -79,6 +79,11 @@ pub trait Stack: Filter + Sockets + Send {
     /// The web servers that run here.
     fn webs(&mut self) -> Vec<Web<'_>> {
         Vec::new()
+    }
+
+    /// The HTTP listener, if there is one.
+    fn http(&mut self) -> Option<HttpListener> {
+        None
     }
 
     /// Changes an interface.

@@ -39,6 +39,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         group: draft.group.clone(),
         seccomp: draft.seccomp,
         admin: draft.admin.clone(),
+        http: draft.http.clone(),
         programs: draft.programs.clone(),
         wires: Wires::new(),
         force: false,

@@ -14,14 +14,14 @@ use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
-use super::{Admin, Programs, RouteSources, Seccomp};
+use super::{Admin, Http, Programs, RouteSources, Seccomp};
 use super::{
     Autoconf, Device, DhcpClient, DhcpServer, KernelPorts, MOST_RINGS, Policy, Polling, Publish, Ra, RxCsum,
     Serve, Service,
 };
 use super::{
-    admin, autoconf, dhcp, dhcp_client, fdb, limits, programs, publish, ra, route_sources, serve, service,
-    sysctl,
+    admin, autoconf, dhcp, dhcp_client, fdb, http, limits, programs, publish, ra, route_sources, serve,
+    service, sysctl,
 };
 use crate::firewall::section;
 use diagnostic::did_you_mean;
@@ -45,6 +45,7 @@ const TOP: &[&str] = &[
     "group",
     "seccomp",
     "admin",
+    "http",
     "programs",
 ];
 const POLLING: &[&str] = &["policy", "each_burst", "burst_max", "turn_us", "user_frac"];
@@ -127,6 +128,7 @@ pub(crate) struct Draft {
     pub(crate) group: Option<String>,
     pub(crate) seccomp: Seccomp,
     pub(crate) admin: Admin,
+    pub(crate) http: Option<Http>,
     pub(crate) programs: Option<Programs>,
 }
 
@@ -225,6 +227,7 @@ impl Draft {
                 .parsed("seccomp", admin::seccomp, report)
                 .map_or_else(Seccomp::default, |at| at.value),
             admin: admin::read(top, report),
+            http: http::read(top, report),
             programs: programs::read(top, report),
         }
     }

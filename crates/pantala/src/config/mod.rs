@@ -18,6 +18,7 @@ mod device;
 pub(crate) mod document;
 mod draft;
 mod fdb;
+mod http;
 mod stp;
 pub(crate) mod fields;
 pub(crate) mod problem;
@@ -42,6 +43,7 @@ pub use device::{Bridge, Device, Memif, TagKind, Tunnel, Vlan, Vxlan, XdpMode};
 pub use dhcp::DhcpServer;
 pub use dhcp_client::DhcpClient;
 pub use fdb::{BridgeKeys, Fdb, Place, StaticAddress};
+pub use http::Http;
 pub use kernel_ports::KernelPorts;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use programs::{DEFAULT_PROGRAM_SOCKET, Programs};
@@ -111,6 +113,8 @@ pub struct Config {
     pub seccomp: Seccomp,
     /// Users of the control sockets.
     pub admin: Admin,
+    /// The dashboard and the admin API over TCP, if the file has a section for them.
+    pub http: Option<Http>,
     /// Unmodified programs on this stack, if the file has a section for them.
     pub programs: Option<Programs>,
     /// The ends of wires that devices `mem:NAME` mean. No file has them: the program that embeds the stack puts them here.

@@ -48,8 +48,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
     let (buffers, umem) = (arena.slots(), SharedUmem::new(arena));
     let cpus = Cpus::start(&config.cpus, config.pinned, pools, config.polling, config.seccomp)?;
     let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
-    let wires = config.wires.clone();
-    let users = device::SocketUsers::of(&config);
+    let (wires, users) = (config.wires.clone(), device::SocketUsers::of(&config));
     let workshop = Workshop {
         netlink,
         buffers,
@@ -91,6 +90,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         captures: Captures::default(),
         sites,
         services,
+        http: Arc::default(),
         sysctls: Sysctls::default(),
         secret,
         waiting: Arc::default(),
@@ -118,6 +118,7 @@ fn nothing_of(config: &Config) -> Config {
         route_sources: config::RouteSources::default(),
         serves: Vec::new(),
         services: Vec::new(),
+        http: None,
         firewall: None,
         sysctl: config::Sysctls::new(),
         ..config.clone()

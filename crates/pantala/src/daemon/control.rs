@@ -12,6 +12,7 @@ use net::sysctl::Sysctls;
 use net::tables::{IfIndex, Ifnet, Learned, Tables};
 use tokio::sync::Notify;
 
+use super::admin::HttpService;
 use super::cpus::{Cpus, NewRing};
 use super::device::{self, Workshop};
 use super::dhcp::Dhcp;
@@ -63,6 +64,8 @@ pub(crate) struct Control {
     pub(super) sites: Vec<WebServer>,
     /// Small services.
     pub(super) services: Vec<Started>,
+    /// The HTTP listener.
+    pub(super) http: Arc<HttpService>,
     /// Values of sysctl variables.
     pub(crate) sysctls: Sysctls,
     /// Secret of stable interface identifiers.

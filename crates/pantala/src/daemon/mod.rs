@@ -108,6 +108,7 @@ pub(crate) async fn attend(
             () = route_sources::follow(control) => {}
             () = running::roll_back(control) => {}
             () = waiting.run() => {}
+            never = admin::serve_http(control) => match never {},
             () = crashed.notified() => {
                 outcome = Err(StackError::Netisr("a netisr has panicked; the stack ends".to_owned()));
             }

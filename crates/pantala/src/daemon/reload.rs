@@ -38,6 +38,7 @@ use net::tables::IfIndex;
 use self::fault::{Step, fault};
 use self::plan::{Plan, without};
 use self::prepared::Next;
+use super::admin::NextHttp;
 use super::control::{self, Control};
 use super::device;
 use super::dhcp::OpenLeases;
@@ -97,6 +98,8 @@ struct Done {
     /// Variables that have got other values, and those that they had.
     sysctls: Vec<(&'static Variable, i64)>,
     has_other_flows: bool,
+    /// Another HTTP listener, or none, if it changes.
+    http: Option<NextHttp>,
     /// Leases of DHCP servers that begin.
     leases: OpenLeases,
     /// Sockets of sources of routes that begin.
@@ -154,6 +157,9 @@ impl Control {
         {
             warnings_of(&new).iter().for_each(|warning| log::warning(warning));
             plan.rules(&self.config, &new);
+        }
+        if scope == Scope::All {
+            done.http = self.next_http(&new, &mut plan.sentences)?;
         }
         fault(Step::Rules)?;
         if plan.sentences.is_empty() {
@@ -406,6 +412,7 @@ impl Control {
         }
         self.settle_route_sources(done.sources, &before.route_sources);
         self.settle_dhcp(done.leases);
+        self.settle_http(done.http);
     }
 }
 

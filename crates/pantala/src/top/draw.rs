@@ -9,9 +9,9 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, Widget, Wrap};
 
 use super::panes::{self, Column, Grid};
-use super::rates::Rates;
 use super::sample::ROWS_MAX;
 use super::view::{Pane, View};
+use crate::api::rates::Rates;
 
 /// Readings that the history of an interface keeps.
 const HISTORY: usize = 8;

@@ -3,7 +3,6 @@
 //! | module | subject |
 //! |---|---|
 //! | [`sample`] | a reading of the admin API |
-//! | [`rates`] | the difference of two readings |
 //! | [`view`] | the pane, the sort column, and the keys that change them |
 //! | [`panes`] | each pane as a table of text |
 //! | [`draw`] | the screen |
@@ -12,7 +11,6 @@
 mod draw;
 mod live;
 mod panes;
-mod rates;
 mod sample;
 mod view;
 
@@ -20,12 +18,11 @@ use core::time::Duration;
 use std::time::Instant;
 
 use crate::api::client::{Client, ClientError};
+use crate::api::rates::{Rates, Sample};
 use crate::cli::{Failure, Session};
 use crate::interrupt::Stop;
 
 use self::draw::Screen;
-use self::rates::Rates;
-use self::sample::Sample;
 use self::view::{Pane, View};
 
 pub(crate) const HELP: &str = "\
@@ -122,11 +119,11 @@ struct Readings {
 
 impl Readings {
     fn begin(client: &Client, panes: &[Pane]) -> Result<Self, ClientError> {
-        Ok(Self { last: Sample::take(client, panes)? })
+        Ok(Self { last: sample::take(client, panes)? })
     }
 
     fn next(&mut self, client: &Client, panes: &[Pane]) -> Result<Rates, ClientError> {
-        let now = Sample::take(client, panes)?;
+        let now = sample::take(client, panes)?;
         let rates = Rates::between(&self.last, &now);
         self.last = now;
         Ok(rates)

@@ -3,8 +3,8 @@
 use core::cmp::Ordering;
 use core::net::SocketAddr;
 
-use super::rates::{ConnectionRates, CpuRates, DropRates, FlowRates, InterfaceRates, Rates, RuleRates};
 use super::view::{Pane, View};
+use crate::api::rates::{ConnectionRates, CpuRates, DropRates, FlowRates, InterfaceRates, Rates, RuleRates};
 
 /// A column: its heading, its width (0: what is left), and whether it is a number.
 #[derive(Debug, Clone, Copy)]

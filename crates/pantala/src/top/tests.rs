@@ -2,8 +2,8 @@ use core::time::Duration;
 
 use super::draw::Screen;
 use super::panes;
-use super::rates::{CpuRates, DropRates, FlowRates, InterfaceRates, Rates, RuleRates};
 use super::view::{Key, Pane, View};
+use crate::api::rates::{CpuRates, DropRates, FlowRates, InterfaceRates, Rates, RuleRates};
 
 fn view(pane: Pane) -> View {
     View::new(pane, Duration::from_secs(1))

@@ -3,11 +3,13 @@
 mod admin;
 mod advertising;
 mod changes;
+mod dashboard;
 mod devices;
 mod dhcp;
 mod ends;
 mod full_disk;
 mod hotplug;
+mod http;
 mod doctor;
 mod init;
 mod lab;
@@ -18,16 +20,19 @@ mod reloads;
 mod running;
 mod service;
 mod sharing;
+mod webdriver;
 
 harness::modules![
     admin,
     advertising,
     changes,
+    dashboard,
     devices,
     dhcp,
     ends,
     full_disk,
     hotplug,
+    http,
     doctor,
     init,
     lifeline,

@@ -5,8 +5,9 @@ use core::net::IpAddr;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, patch, post, put};
 use ipnet::IpNet;
@@ -21,7 +22,22 @@ use crate::api::types::{
 };
 use crate::api::{capture, metrics, ping, trace};
 
-pub(crate) fn router(stack: SharedStack) -> Router {
+/// Returns all routes of the admin API. A request that changes something has its answer when drivers forward nothing any
+/// more that was decided before.
+pub(super) fn whole_router(stack: SharedStack) -> Router {
+    router(stack.clone()).layer(from_fn_with_state(stack, retire_offloaded))
+}
+
+async fn retire_offloaded(State(stack): State<SharedStack>, request: Request, next: Next) -> Response {
+    let changes = !request.method().is_safe();
+    let answer = next.run(request).await;
+    if changes {
+        stack.stack().retire_offloaded();
+    }
+    answer
+}
+
+fn router(stack: SharedStack) -> Router {
     Router::new()
         .route("/v1/version", get(version))
         .route("/v1/interfaces", get(interfaces))
@@ -55,9 +71,11 @@ pub(crate) fn router(stack: SharedStack) -> Router {
         .route("/v1/config/edits", post(edit_configuration))
         .route("/v1/config/saved", post(configuration_saved))
         .route("/v1/config/undo", post(undo_configuration))
+        .route("/v1/http", get(http_listener))
         .route("/metrics", get(prometheus))
         .merge(crate::api::firewall::routes::router())
         .merge(super::sockets::router())
+        .merge(super::live::router())
         .fallback(async || Failure(Error::new(ErrorKind::NotFound, "no such path in the admin API")))
         .method_not_allowed_fallback(async || {
             Failure(Error::new(ErrorKind::Invalid, "method not allowed for this path"))
@@ -307,6 +325,10 @@ async fn undo_configuration(State(stack): State<SharedStack>, body: Bytes) -> An
     Ok(json(&stack.stack().undo_configuration(count)?))
 }
 
+async fn http_listener(State(stack): State<SharedStack>) -> Response {
+    json(&stack.stack().http())
+}
+
 async fn prometheus(State(stack): State<SharedStack>) -> Answer {
     let text = metrics::text(&mut *stack.stack())?;
     Ok(typed("text/plain; version=0.0.4; charset=utf-8", Body::from(text)))
@@ -351,7 +373,7 @@ pub(in crate::api) fn json<T: Serialize>(value: &T) -> Response {
     }
 }
 
-fn typed(kind: &'static str, body: Body) -> Response {
+pub(super) fn typed(kind: &'static str, body: Body) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], body).into_response()
 }
 

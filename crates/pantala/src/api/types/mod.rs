@@ -4,6 +4,7 @@ mod capture;
 mod config;
 mod dhcp;
 mod error;
+mod http;
 mod interface;
 mod link;
 mod monitor;
@@ -35,6 +36,7 @@ pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
 pub use config::{ConfigEdit, ConfigEdits, ReloadRequest, RunningConfiguration, UndoRequest};
 pub use dhcp::{Dhcp, DhcpClient, DhcpCounters, DhcpLease, DhcpServer};
 pub use error::{Error, ErrorKind, TextProblem};
+pub use http::{HttpCounter, HttpListener};
 pub use interface::{
     Address, AddressState, BridgeInfo, BridgeMember, CopyMode, DeviceInfo, DeviceMode, Interface,
     InterfaceChange, InterfaceCounters, InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo,

@@ -123,6 +123,7 @@ impl Plan {
             ("buffers", old.buffers != new.buffers),
             ("polling", old.polling != new.polling),
             ("socket", old.socket != new.socket),
+            ("admin", old.admin != new.admin),
         ] {
             if differs {
                 self.sentences.push(format!("`{what}` differs, which takes effect at the next start"));

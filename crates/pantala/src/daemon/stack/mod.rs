@@ -32,10 +32,11 @@ use super::control::Control;
 use crate::Mac;
 use crate::api::stack::{Echo, EchoAnswer, Snapshot, Stack, Web};
 use crate::api::{
-    CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, Family, Interface, InterfaceChange,
-    LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow, Pool, ReloadRequest,
-    Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource, RunningConfiguration,
-    Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
+    CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, Family, HttpListener, Interface,
+    InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow, Pool,
+    ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource,
+    RunningConfiguration, Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer,
+    WhyRequest,
 };
 
 impl Stack for Control {
@@ -45,6 +46,10 @@ impl Stack for Control {
 
     fn webs(&mut self) -> Vec<Web<'_>> {
         self.list_webs()
+    }
+
+    fn http(&mut self) -> Option<HttpListener> {
+        self.http.status()
     }
 
     fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {

@@ -35,7 +35,7 @@ fn against<C: Future<Output = ()>>(limits: Limits, client: impl FnOnce(PathBuf) 
     Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let listener = UnixListener::bind(&path).unwrap();
         tokio::select! {
-            never = serve(listener, router, limits) => match never {},
+            never = serve(listener, router, limits, Arc::default()) => match never {},
             ended = tokio::time::timeout(LONG, client(path.clone())) => ended.unwrap(),
         }
     });

@@ -1,110 +1,127 @@
-//! The difference of two readings: what `--json` prints, and what panes show.
+//! Readings of a stack, and the rates between two of them: what `pantala top` and the dashboard show.
 
 use core::hash::Hash;
 use core::net::SocketAddr;
 use std::collections::HashMap;
 
+use std::time::Instant;
+
 use serde::Serialize;
 
-use super::sample::Sample;
-use crate::api::{
-    Counters, FirewallRule, FirewallState, Interface, InterfaceCounters, Netisr, Pool, TcpConnection,
+use super::{
+    Counters, FirewallRule, FirewallState, Interface, InterfaceCounters, InterfaceFlag, Netisr, Pool,
+    TcpConnection, Version,
 };
+
+/// A reading. Tables that were not asked for are `None`.
+pub(crate) struct Sample {
+    pub(crate) at: Instant,
+    pub(crate) version: Version,
+    pub(crate) netisrs: Vec<Netisr>,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) interfaces: Vec<Interface>,
+    pub(crate) counters: Counters,
+    pub(crate) rules: Option<Vec<FirewallRule>>,
+    pub(crate) states: Option<Vec<FirewallState>>,
+    pub(crate) connections: Option<Vec<TcpConnection>>,
+    /// A table had more rows than were read.
+    pub(crate) cut: bool,
+}
 
 /// The difference of two readings. Rates are per second.
 #[derive(Debug, Clone, Default, Serialize)]
-pub(super) struct Rates {
-    pub(super) pid: u32,
-    pub(super) version: String,
-    pub(super) interval_s: f64,
-    pub(super) cpus: Vec<CpuRates>,
-    pub(super) interfaces: Vec<InterfaceRates>,
-    pub(super) drops: Vec<DropRates>,
-    pub(super) flows: Vec<FlowRates>,
-    pub(super) rules: Vec<RuleRates>,
-    pub(super) connections: Vec<ConnectionRates>,
+pub(crate) struct Rates {
+    pub(crate) pid: u32,
+    pub(crate) version: String,
+    pub(crate) interval_s: f64,
+    pub(crate) cpus: Vec<CpuRates>,
+    pub(crate) interfaces: Vec<InterfaceRates>,
+    pub(crate) drops: Vec<DropRates>,
+    pub(crate) flows: Vec<FlowRates>,
+    pub(crate) rules: Vec<RuleRates>,
+    pub(crate) connections: Vec<ConnectionRates>,
     /// A table had more rows than were read.
-    pub(super) cut: bool,
+    pub(crate) cut: bool,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
-pub(super) struct CpuRates {
-    pub(super) cpu: u32,
+pub(crate) struct CpuRates {
+    pub(crate) cpu: u32,
     /// Share of the time in turns that found work.
-    pub(super) busy_percent: f64,
-    pub(super) turns: f64,
-    pub(super) packets: f64,
+    pub(crate) busy_percent: f64,
+    pub(crate) turns: f64,
+    pub(crate) packets: f64,
     /// Packets in each turn that found work.
-    pub(super) packets_per_turn: f64,
-    pub(super) handoffs_in: f64,
-    pub(super) handoffs_out: f64,
-    pub(super) wakeups: f64,
-    pub(super) buffers_free: u64,
-    pub(super) buffers: u64,
+    pub(crate) packets_per_turn: f64,
+    pub(crate) handoffs_in: f64,
+    pub(crate) handoffs_out: f64,
+    pub(crate) wakeups: f64,
+    pub(crate) buffers_free: u64,
+    pub(crate) buffers: u64,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
-pub(super) struct InterfaceRates {
-    pub(super) name: String,
-    pub(super) up: bool,
-    pub(super) rx_packets: f64,
-    pub(super) rx_bytes: f64,
-    pub(super) tx_packets: f64,
-    pub(super) tx_bytes: f64,
+pub(crate) struct InterfaceRates {
+    pub(crate) name: String,
+    pub(crate) up: bool,
+    pub(crate) rx_packets: f64,
+    pub(crate) rx_bytes: f64,
+    pub(crate) tx_packets: f64,
+    pub(crate) tx_bytes: f64,
     /// Frames lost on the way in or out.
-    pub(super) drops: f64,
+    pub(crate) drops: f64,
     /// Packets in output queues now.
-    pub(super) queued: u64,
+    pub(crate) queued: u64,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
-pub(super) struct DropRates {
-    pub(super) reason: String,
-    pub(super) node: String,
-    pub(super) sentence: String,
-    pub(super) packets: f64,
-    pub(super) total: u64,
+pub(crate) struct DropRates {
+    pub(crate) reason: String,
+    pub(crate) node: String,
+    pub(crate) sentence: String,
+    pub(crate) packets: f64,
+    pub(crate) total: u64,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct FlowRates {
-    pub(super) proto: u8,
-    pub(super) src: SocketAddr,
-    pub(super) dst: SocketAddr,
-    pub(super) cpu: u32,
-    pub(super) rule: u16,
-    pub(super) packets: f64,
-    pub(super) bytes: f64,
-    pub(super) bytes_total: u64,
+pub(crate) struct FlowRates {
+    pub(crate) proto: u8,
+    pub(crate) src: SocketAddr,
+    pub(crate) dst: SocketAddr,
+    pub(crate) cpu: u32,
+    pub(crate) rule: u16,
+    pub(crate) packets: f64,
+    pub(crate) bytes: f64,
+    pub(crate) bytes_total: u64,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
-pub(super) struct RuleRates {
-    pub(super) number: u16,
-    pub(super) rule: String,
-    pub(super) packets: f64,
-    pub(super) bytes: f64,
-    pub(super) packets_total: u64,
+pub(crate) struct RuleRates {
+    pub(crate) number: u16,
+    pub(crate) rule: String,
+    pub(crate) packets: f64,
+    pub(crate) bytes: f64,
+    pub(crate) packets_total: u64,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct ConnectionRates {
-    pub(super) local: SocketAddr,
-    pub(super) foreign: SocketAddr,
-    pub(super) state: &'static str,
-    pub(super) cpu: u32,
-    pub(super) rtt_us: Option<u64>,
-    pub(super) cwnd: u32,
-    pub(super) retrans: u64,
+pub(crate) struct ConnectionRates {
+    pub(crate) local: SocketAddr,
+    pub(crate) foreign: SocketAddr,
+    pub(crate) state: &'static str,
+    pub(crate) cpu: u32,
+    pub(crate) rtt_us: Option<u64>,
+    pub(crate) cwnd: u32,
+    pub(crate) retrans: u64,
     /// Bytes received in order.
-    pub(super) rx_bytes: f64,
+    pub(crate) rx_bytes: f64,
     /// Bytes acknowledged by the peer.
-    pub(super) tx_bytes: f64,
+    pub(crate) tx_bytes: f64,
 }
 
 impl Rates {
     /// Counts what happened from `earlier` to `now`.
-    pub(super) fn between(earlier: &Sample, now: &Sample) -> Self {
+    pub(crate) fn between(earlier: &Sample, now: &Sample) -> Self {
         let per = Per { seconds: now.at.duration_since(earlier.at).as_secs_f64().max(1e-3) };
         Self {
             pid: now.version.pid,
@@ -166,7 +183,7 @@ impl Per {
             let lost = passed.rx_drops + passed.rx_errors + passed.tx_drops + passed.tx_errors;
             InterfaceRates {
                 name: interface.name.clone(),
-                up: interface.is(crate::api::InterfaceFlag::Up) && interface.link.active,
+                up: interface.is(InterfaceFlag::Up) && interface.link.active,
                 rx_packets: self.second(passed.rx_packets, 0),
                 rx_bytes: self.second(passed.rx_bytes, 0),
                 tx_packets: self.second(passed.tx_packets, 0),
@@ -182,7 +199,7 @@ impl Per {
     fn drops(&self, earlier: &Counters, now: &Counters) -> Vec<DropRates> {
         let before = index(&earlier.drops, |drop| drop.reason.clone());
         let counted = now.drops.iter().filter(|drop| drop.count > 0);
-        let row = |drop: &crate::api::DropCount| DropRates {
+        let row = |drop: &super::DropCount| DropRates {
             reason: drop.reason.clone(),
             node: drop.node.clone(),
             sentence: drop.sentence.clone(),
