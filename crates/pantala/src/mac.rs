@@ -26,6 +26,21 @@ impl<'de> Deserialize<'de> for Mac {
     }
 }
 
+#[cfg(feature = "admin")]
+impl schemars::JsonSchema for Mac {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Mac".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "An Ethernet address.",
+            "pattern": "^[0-9a-f]{2}(:[0-9a-f]{2}){5}$",
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -61,7 +61,9 @@ fn section<'t>(page: &'t str, heading: &str) -> &'t str {
 fn each_request_of_the_admin_api_is_in_the_reference() {
     let mut files = program("/api/server/");
     files.extend(program("/api/firewall/routes.rs"));
-    let routes: Names = files.iter().flat_map(|source| routes(&source.text)).collect();
+    let mut routes: Names = files.iter().flat_map(|source| requests(&source.text)).collect();
+    // Beside the table: the document of the table, and the page.
+    routes.extend(["GET /v1/openapi.json".to_owned(), "GET /".to_owned()]);
     assert!(routes.len() > 40, "the routes are not where they were");
     assert_same(&routes, &first_cells(&page("API.md"), &["| request |"]), "API.md");
 }
@@ -128,21 +130,20 @@ fn constants(text: &str, name: &str) -> Vec<String> {
     lists.flat_map(|(_, rest)| literals(rest.split(';').next().unwrap_or_default())).collect()
 }
 
-/// `GET /v1/version` for each `.route("/v1/version", get(version))`; a path or a handler may be a name.
-fn routes(text: &str) -> Vec<String> {
-    let calls = text.split(".route(").skip(1);
-    calls
-        .flat_map(|call| {
-            let (path, handlers) = call.split_once(", ").unwrap();
-            let path = literals(path).pop().unwrap_or_else(|| literals(constant(text, path)).remove(0));
-            let handlers = handlers.lines().next().unwrap().trim_end_matches(')');
-            let bound = between(text, &format!("let {handlers} ="), ";");
-            let methods = ["get", "post", "put", "patch", "delete"].into_iter().filter(|method| {
-                let called = format!("{method}(");
-                format!(".{handlers}").contains(&format!(".{called}"))
-                    || bound.trim_start().starts_with(&called)
-            });
-            methods.map(|method| format!("{} {path}", method.to_uppercase())).collect::<Vec<_>>()
+/// `GET /v1/version` for each `.get("/v1/version", version, …)` of a table of requests; a path may be a name.
+fn requests(text: &str) -> Vec<String> {
+    let methods = ["get", "post", "put", "patch", "delete"].into_iter();
+    methods
+        .flat_map(|method| {
+            let table =
+                text.split("Requests::default()").skip(1).map(|table| table.split("\n}\n").next().unwrap());
+            let calls =
+                table.flat_map(move |table| table.split(&format!(".{method}(")).skip(1).collect::<Vec<_>>());
+            calls.map(move |call| {
+                let path = call.split(',').next().unwrap().trim();
+                let path = if path.starts_with('"') { path } else { constant(text, path) };
+                format!("{} {}", method.to_uppercase(), literals(path)[0])
+            })
         })
         .collect()
 }

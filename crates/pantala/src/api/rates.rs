@@ -29,7 +29,7 @@ pub(crate) struct Sample {
 }
 
 /// The difference of two readings. Rates are per second.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct Rates {
     pub(crate) pid: u32,
     pub(crate) version: String,
@@ -44,7 +44,7 @@ pub(crate) struct Rates {
     pub(crate) cut: bool,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct CpuRates {
     pub(crate) cpu: u32,
     /// Share of the time in turns that found work.
@@ -60,7 +60,7 @@ pub(crate) struct CpuRates {
     pub(crate) buffers: u64,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct InterfaceRates {
     pub(crate) name: String,
     pub(crate) up: bool,
@@ -74,7 +74,7 @@ pub(crate) struct InterfaceRates {
     pub(crate) queued: u64,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct DropRates {
     pub(crate) reason: String,
     pub(crate) node: String,
@@ -83,7 +83,7 @@ pub(crate) struct DropRates {
     pub(crate) total: u64,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub(crate) struct FlowRates {
     pub(crate) proto: u8,
     pub(crate) src: SocketAddr,
@@ -95,7 +95,7 @@ pub(crate) struct FlowRates {
     pub(crate) bytes_total: u64,
 }
 
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 pub(crate) struct RuleRates {
     pub(crate) number: u16,
     pub(crate) rule: String,
@@ -104,7 +104,7 @@ pub(crate) struct RuleRates {
     pub(crate) packets_total: u64,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub(crate) struct ConnectionRates {
     pub(crate) local: SocketAddr,
     pub(crate) foreign: SocketAddr,

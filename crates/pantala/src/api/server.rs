@@ -4,6 +4,7 @@ mod accept;
 mod body;
 pub(crate) mod http;
 mod live;
+pub(in crate::api) mod requests;
 pub(in crate::api) mod routes;
 mod socket;
 mod sockets;

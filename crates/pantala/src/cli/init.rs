@@ -192,7 +192,9 @@ fn text(found: &[Found], machine: &Machine, isolated: &[usize], mark: &str) -> S
     }
     text.push_str(
         "\n# The way to everything else.\n#[[route]]\n#to  = \"default\"\n#via = [\"192.0.2.254\"]\n\n\
-         # Rules in ipfw's language, in a file beside this one.\n#[firewall]\n#rules = \"firewall.ipfw\"\n",
+         # Rules in ipfw's language, in a file beside this one.\n#[firewall]\n#rules = \"firewall.ipfw\"\n\n\
+         # The dashboard and /metrics; `openssl rand -hex 32` makes a token.\n#[http]\n#listen     = \"127.0.0.1:8080\"\n\
+         #token_file = \"/etc/pantala/http.token\"\n",
     );
     text
 }

@@ -8,6 +8,7 @@ mod fake;
 mod firewall;
 mod show;
 mod metrics;
+mod openapi;
 mod pings;
 mod pktgen;
 mod sockets;
@@ -22,6 +23,7 @@ harness::modules![
     firewall,
     show,
     metrics,
+    openapi,
     pings,
     pktgen,
     sockets,

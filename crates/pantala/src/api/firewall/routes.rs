@@ -1,15 +1,18 @@
 //! Requests that concern the firewall.
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::routing::{get, post};
+use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 
 use crate::api::server::SharedStack;
+use crate::api::server::requests::{PAGE, Parameter, Requests, about, may, must};
 use crate::api::server::routes::{Answer, json, parse, read};
-use crate::api::types::{Error, ErrorKind, FirewallCommands};
+use crate::api::types::{
+    Error, ErrorKind, FirewallBindings, FirewallCommands, FirewallDone, FirewallFlows, FirewallLog,
+    FirewallNat, FirewallNat64, FirewallPrefixes, FirewallRule, FirewallShapes, FirewallStates,
+    FirewallStatus, FirewallTable, FirewallTableEntry, FirewallTablePage, FirewallTracks,
+};
 
 /// Commands may bring a table.
 pub(in crate::api) const COMMANDS: &str = "/v1/firewall/commands";
@@ -22,25 +25,68 @@ pub(in crate::api) const ROWS_MAX: usize = 10_000;
 /// Entries of a table that are shown at once, at the most.
 const ENTRIES_MAX: usize = 100_000;
 
-pub(in crate::api) fn router() -> Router<SharedStack> {
-    let commands = post(commands).layer(DefaultBodyLimit::max(COMMANDS_BYTES_MAX));
-    Router::new()
-        .route("/v1/firewall", get(status))
-        .route(COMMANDS, commands)
-        .route("/v1/firewall/rules", get(rules))
-        .route("/v1/firewall/states", get(states))
-        .route("/v1/firewall/tracks", get(tracks))
-        .route("/v1/firewall/nat", get(nat))
-        .route("/v1/firewall/nat/{number}", get(bindings))
-        .route("/v1/firewall/nat64", get(nat64))
-        .route("/v1/firewall/nat64/{name}", get(crossings))
-        .route("/v1/firewall/nptv6", get(prefixes))
-        .route("/v1/firewall/pipes", get(shapes))
-        .route("/v1/firewall/pipes/flows", get(flows))
-        .route("/v1/firewall/tables", get(tables))
-        .route("/v1/firewall/tables/{name}", get(entries))
-        .route("/v1/firewall/tables/{name}/lookup", get(lookup))
-        .route("/v1/firewall/log", get(log))
+const STATES: &[Parameter] = &[
+    may("after", "string", "`next` of the page before"),
+    may("limit", "integer", "rows, 10,000 at most"),
+    may("expired", "boolean", "whether states whose lives are over are shown"),
+];
+const KEY: &[Parameter] = &[must("key", "string", "a key of the table's type")];
+const LOG: &[Parameter] = &[may("after", "string", "`next` of an earlier answer")];
+
+pub(in crate::api) fn requests() -> Requests {
+    Requests::default()
+        .get("/v1/firewall", status, about("Switches and settings").answers::<FirewallStatus>())
+        .post(
+            COMMANDS,
+            commands,
+            about("Runs commands, all or none").takes::<FirewallCommands>().answers::<Vec<FirewallDone>>(),
+        )
+        .get("/v1/firewall/rules", rules, about("Rules with their counters").answers::<Vec<FirewallRule>>())
+        .get(
+            "/v1/firewall/states",
+            states,
+            about("A page of states").query(STATES).answers::<FirewallStates>(),
+        )
+        .get(
+            "/v1/firewall/tracks",
+            tracks,
+            about("A page of groups that a limit counts").query(PAGE).answers::<FirewallTracks>(),
+        )
+        .get("/v1/firewall/nat", nat, about("Instances of NAT").answers::<Vec<FirewallNat>>())
+        .get(
+            "/v1/firewall/nat/{number}",
+            bindings,
+            about("A page of the flows of one").query(PAGE).answers::<FirewallBindings>(),
+        )
+        .get("/v1/firewall/nat64", nat64, about("Instances of NAT64").answers::<Vec<FirewallNat64>>())
+        .get(
+            "/v1/firewall/nat64/{name}",
+            crossings,
+            about("A page of the flows of one").query(PAGE).answers::<FirewallBindings>(),
+        )
+        .get(
+            "/v1/firewall/nptv6",
+            prefixes,
+            about("IPv6 prefix translations").answers::<Vec<FirewallPrefixes>>(),
+        )
+        .get("/v1/firewall/pipes", shapes, about("Pipes and queues").answers::<FirewallShapes>())
+        .get(
+            "/v1/firewall/pipes/flows",
+            flows,
+            about("A page of their flows").query(PAGE).answers::<FirewallFlows>(),
+        )
+        .get("/v1/firewall/tables", tables, about("Lookup tables").answers::<Vec<FirewallTable>>())
+        .get(
+            "/v1/firewall/tables/{name}",
+            entries,
+            about("A page of entries").query(PAGE).answers::<FirewallTablePage>(),
+        )
+        .get(
+            "/v1/firewall/tables/{name}/lookup",
+            lookup,
+            about("The entry that a key finds").query(KEY).answers::<FirewallTableEntry>(),
+        )
+        .get("/v1/firewall/log", log, about("Records of rules with log").query(LOG).answers::<FirewallLog>())
 }
 
 async fn status(State(stack): State<SharedStack>) -> Answer {

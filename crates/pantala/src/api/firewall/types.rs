@@ -12,6 +12,7 @@ pub use pipe::{FirewallFlow, FirewallFlows, FirewallPipe, FirewallQueue, Firewal
 
 /// Commands to be carried out, all or none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FirewallCommands {
     /// Name of the text in errors; empty for the words of a command line.
@@ -23,6 +24,7 @@ pub struct FirewallCommands {
 
 /// The result of one command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallDone {
     /// The line on which it stood, from 1.
     pub line: u32,
@@ -35,6 +37,7 @@ pub struct FirewallDone {
 
 /// The firewall's settings besides the rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallStatus {
     /// Whether packets are asked about at all.
     pub enabled: bool,
@@ -57,6 +60,7 @@ pub struct FirewallStatus {
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallSetting {
     /// Its name, without `net.inet.ip.fw.`.
     pub name: String,
@@ -66,6 +70,7 @@ pub struct FirewallSetting {
 
 /// A rule and what it counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallRule {
     /// Its number.
     pub number: u16,
@@ -89,6 +94,7 @@ pub struct FirewallRule {
 
 /// A part of the states.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallStates {
     /// The states, CPU by CPU.
     pub states: Vec<FirewallState>,
@@ -98,6 +104,7 @@ pub struct FirewallStates {
 
 /// The state of a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallState {
     /// The number of the rule that made it.
     pub rule: u16,
@@ -131,6 +138,7 @@ pub struct FirewallState {
 
 /// The kind of rule that made a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FirewallStateKind {
     /// `keep-state`.
@@ -145,6 +153,7 @@ pub enum FirewallStateKind {
 
 /// A part of the groups of states that a `limit` counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallTracks {
     /// The groups, CPU by CPU.
     pub tracks: Vec<FirewallTrack>,
@@ -154,6 +163,7 @@ pub struct FirewallTracks {
 
 /// States that agree in what a `limit` names, on one CPU. What it does not name is 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallTrack {
     /// The number of the rule.
     pub rule: u16,
@@ -179,6 +189,7 @@ pub struct FirewallTrack {
 
 /// Packets that rules with `log` matched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallLog {
     /// In the order of time.
     pub records: Vec<FirewallLogRecord>,
@@ -192,6 +203,7 @@ pub struct FirewallLog {
 
 /// A packet that a rule with `log` matched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallLogRecord {
     /// When: nanoseconds since 1970.
     pub at_ns: u64,
@@ -215,6 +227,7 @@ pub struct FirewallLogRecord {
 
 /// A lookup table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallTable {
     /// Its name.
     pub name: String,
@@ -232,6 +245,7 @@ pub struct FirewallTable {
 
 /// A part of the entries of a table, in the order of their keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallTablePage {
     /// The entries.
     pub entries: Vec<FirewallTableEntry>,
@@ -241,6 +255,7 @@ pub struct FirewallTablePage {
 
 /// An entry of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallTableEntry {
     /// The key.
     pub key: String,

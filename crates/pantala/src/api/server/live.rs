@@ -14,7 +14,6 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
-use axum::routing::get;
 use hyper::body::{Body, Frame};
 use serde::Serialize;
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
@@ -22,6 +21,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::SharedStack;
 use super::http::HttpEvent;
+use super::requests::{Requests, about};
 use super::routes::{Answer, typed};
 use crate::api::rates::{ConnectionRates, Rates, Sample};
 use crate::api::stack::Stack;
@@ -38,8 +38,9 @@ const ROWS_MAX: usize = 1000;
 /// Rows of flows, of rules and of connections in a reading: the busiest.
 const SHOWN_MAX: usize = 100;
 
-pub(super) fn router() -> axum::Router<SharedStack> {
-    axum::Router::new().route("/v1/stream", get(start_stream))
+pub(super) fn requests() -> Requests {
+    let stream = about("Readings of the stack: an event `reading` a second, or `trouble` with an error");
+    Requests::default().get("/v1/stream", start_stream, stream.streams::<Reading<'_>>("text/event-stream"))
 }
 
 /// The readers, and whether the stack is read for them.
@@ -55,7 +56,7 @@ struct Audience {
 }
 
 /// A reading of the stack: rates since the reading before, and what they are of.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub(in crate::api) struct Reading<'a> {
     /// Milliseconds since 1970.
     time_ms: u64,
@@ -68,7 +69,7 @@ pub(in crate::api) struct Reading<'a> {
 }
 
 /// An interface in the topology.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 struct Node {
     /// The name of the interface.
     name: String,

@@ -9,16 +9,18 @@ use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, patch, post, put};
 use ipnet::IpNet;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::SharedStack;
+use super::requests::{Parameter, Requests, about, may, must};
 use crate::api::types::{
-    ConfigEdits, Error, ErrorKind, Family, InterfaceChange, NeighbourRequest, PingRequest, RefusedEdit,
-    ReloadRequest, RingChange, RouteEdit, RouteEdits, RoutePage, SysctlChange, UndoRequest, Version,
-    WhyRequest,
+    CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, HttpListener, Interface,
+    InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow, PingEvent,
+    PingRequest, Pool, RefusedEdit, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit,
+    RouteEdits, RoutePage, RouteRequest, RouteSource, RunningConfiguration, Sysctl, SysctlChange,
+    SysctlChanged, TraceRequest, TracedPacket, UndoRequest, Version, WhyAnswer, WhyRequest,
 };
 use crate::api::{capture, metrics, ping, trace};
 
@@ -38,44 +40,8 @@ async fn retire_offloaded(State(stack): State<SharedStack>, request: Request, ne
 }
 
 fn router(stack: SharedStack) -> Router {
-    Router::new()
-        .route("/v1/version", get(version))
-        .route("/v1/interfaces", get(interfaces))
-        .route("/v1/interfaces/{name}", patch(change_interface).get(interface))
-        .route("/v1/interfaces/{name}/rings/{ring}", put(move_ring))
-        .route("/v1/interfaces/{name}/fdb", delete(flush_stations))
-        .route("/v1/interfaces/{name}/fdb/{mac}", delete(forget_station))
-        .route("/v1/rings", get(rings))
-        .route("/v1/interfaces/{name}/monitor", get(monitored))
-        .route("/v1/routes", get(routes).post(add_route).put(change_route).delete(delete_route))
-        .route("/v1/routes/batch", post(edit_routes))
-        .route("/v1/routes/flush", post(flush_routes))
-        .route("/v1/routes/get", get(route_to))
-        .route("/v1/routes/sources", get(route_sources))
-        .route("/v1/neighbours", get(neighbours).delete(flush_neighbours))
-        .route("/v1/neighbours/{address}", put(set_neighbour).delete(delete_neighbour))
-        .route("/v1/links", get(links))
-        .route("/v1/offload", get(offloaded))
-        .route("/v1/dhcp", get(dhcp))
-        .route("/v1/netisr", get(netisrs))
-        .route("/v1/pools", get(pools))
-        .route("/v1/counters", get(counters))
-        .route("/v1/sysctl", get(sysctls))
-        .route("/v1/sysctl/{name}", put(change_sysctl))
-        .route("/v1/ping", post(start_ping))
-        .route("/v1/capture", post(start_capture))
-        .route("/v1/why", post(why))
-        .route("/v1/trace", post(start_trace))
-        .route("/v1/reload", post(reload))
-        .route("/v1/config", get(configuration))
-        .route("/v1/config/edits", post(edit_configuration))
-        .route("/v1/config/saved", post(configuration_saved))
-        .route("/v1/config/undo", post(undo_configuration))
-        .route("/v1/http", get(http_listener))
-        .route("/metrics", get(prometheus))
-        .merge(crate::api::firewall::routes::router())
-        .merge(super::sockets::router())
-        .merge(super::live::router())
+    requests()
+        .router()
         .fallback(async || Failure(Error::new(ErrorKind::NotFound, "no such path in the admin API")))
         .method_not_allowed_fallback(async || {
             Failure(Error::new(ErrorKind::Invalid, "method not allowed for this path"))
@@ -84,6 +50,148 @@ fn router(stack: SharedStack) -> Router {
         .layer(DefaultBodyLimit::disable())
         .with_state(stack)
 }
+
+/// The requests that do not concern the firewall or sockets.
+#[expect(clippy::too_many_lines, reason = "one line for each request")]
+fn requests() -> Requests {
+    Requests::default()
+        .get("/v1/version", version, about("The running pantala").answers::<Version>())
+        .get("/v1/interfaces", interfaces, about("All interfaces").answers::<Vec<Interface>>())
+        .get("/v1/interfaces/{name}", interface, about("An interface").answers::<Interface>())
+        .patch(
+            "/v1/interfaces/{name}",
+            change_interface,
+            about("Changes an interface").takes::<InterfaceChange>(),
+        )
+        .put(
+            "/v1/interfaces/{name}/rings/{ring}",
+            move_ring,
+            about("Moves a ring to another CPU").takes::<RingChange>(),
+        )
+        .delete(
+            "/v1/interfaces/{name}/fdb",
+            flush_stations,
+            about("Forgets all learnt link addresses; how many").answers::<u64>(),
+        )
+        .delete("/v1/interfaces/{name}/fdb/{mac}", forget_station, about("Forgets a learnt link address"))
+        .get("/v1/rings", rings, about("All rings").answers::<Vec<Ring>>())
+        .get(
+            "/v1/interfaces/{name}/monitor",
+            monitored,
+            about("Measurements in monitor mode").answers::<Monitored>(),
+        )
+        .get(
+            "/v1/routes",
+            routes,
+            about("Routes in the order of their prefixes").query(ROUTES).answers::<Vec<Route>>(),
+        )
+        .post("/v1/routes", add_route, about("Adds a route").takes::<RouteRequest>())
+        .put("/v1/routes", change_route, about("Changes a route").takes::<RouteRequest>())
+        .delete("/v1/routes", delete_route, about("Deletes a route").query(ROUTE))
+        .post(
+            "/v1/routes/batch",
+            edit_routes,
+            about("Changes routes, one after the other").takes::<Vec<RouteEdit>>().answers::<RouteEdits>(),
+        )
+        .post(
+            "/v1/routes/flush",
+            flush_routes,
+            about("Deletes all routes; how many").query(FAMILY).answers::<u64>(),
+        )
+        .get("/v1/routes/get", route_to, about("The route to an address").query(TO).answers::<RouteAnswer>())
+        .get("/v1/routes/sources", route_sources, about("Sources of routes").answers::<Vec<RouteSource>>())
+        .get(
+            "/v1/neighbours",
+            neighbours,
+            about("ARP and neighbour discovery").query(FAMILY).answers::<Vec<Neighbour>>(),
+        )
+        .delete(
+            "/v1/neighbours",
+            flush_neighbours,
+            about("Forgets learnt neighbours; how many").query(ONE_FAMILY).answers::<u64>(),
+        )
+        .put(
+            "/v1/neighbours/{address}",
+            set_neighbour,
+            about("Sets a permanent neighbour").takes::<NeighbourRequest>(),
+        )
+        .delete("/v1/neighbours/{address}", delete_neighbour, about("Forgets a neighbour"))
+        .get("/v1/links", links, about("Values of router advertisements").answers::<Vec<LearnedLink>>())
+        .get(
+            "/v1/offload",
+            offloaded,
+            about("Flows that drivers forward").query(LIMIT).answers::<Vec<OffloadedFlow>>(),
+        )
+        .get("/v1/dhcp", dhcp, about("DHCP servers and clients").answers::<Dhcp>())
+        .get("/v1/netisr", netisrs, about("Netisrs").answers::<Vec<Netisr>>())
+        .get("/v1/pools", pools, about("Packet buffers of each CPU").answers::<Vec<Pool>>())
+        .get("/v1/counters", counters, about("Counters and drops").answers::<Counters>())
+        .get("/v1/sysctl", sysctls, about("All variables").answers::<Vec<Sysctl>>())
+        .put(
+            "/v1/sysctl/{name}",
+            change_sysctl,
+            about("Sets a variable").takes::<SysctlChange>().answers::<SysctlChanged>(),
+        )
+        .post(
+            "/v1/ping",
+            start_ping,
+            about("Sends echo requests").takes::<PingRequest>().streams::<PingEvent>(LINES),
+        )
+        .post(
+            "/v1/capture",
+            start_capture,
+            about("Captures packets").takes::<CaptureRequest>().streams::<String>("application/vnd.pcapng"),
+        )
+        .post(
+            "/v1/why",
+            why,
+            about("The way that a packet would take").takes::<WhyRequest>().answers::<WhyAnswer>(),
+        )
+        .post(
+            "/v1/trace",
+            start_trace,
+            about("Traces packets").takes::<TraceRequest>().streams::<TracedPacket>(LINES),
+        )
+        .post(
+            "/v1/reload",
+            reload,
+            about("Reads the configuration again").takes::<Option<ReloadRequest>>().answers::<Reloaded>(),
+        )
+        .get(
+            "/v1/config",
+            configuration,
+            about("The running configuration").answers::<RunningConfiguration>(),
+        )
+        .post(
+            "/v1/config/edits",
+            edit_configuration,
+            about("Changes the running configuration").takes::<ConfigEdits>().answers::<Reloaded>(),
+        )
+        .post("/v1/config/saved", configuration_saved, about("Notes that the configuration was saved"))
+        .post(
+            "/v1/config/undo",
+            undo_configuration,
+            about("Takes changes back").takes::<UndoRequest>().answers::<Reloaded>(),
+        )
+        .get("/v1/http", http_listener, about("The HTTP listener").answers::<Option<HttpListener>>())
+        .get("/metrics", prometheus, about("Metrics as Prometheus text").streams::<String>("text/plain"))
+        .merge(crate::api::firewall::routes::requests())
+        .merge(super::sockets::requests())
+        .merge(super::live::requests())
+}
+
+/// Media type of JSON values, one a line.
+const LINES: &str = "application/x-ndjson";
+const FAMILY: &[Parameter] = &[may("family", "string", "inet or inet6")];
+const ONE_FAMILY: &[Parameter] = &[must("family", "string", "inet or inet6")];
+const LIMIT: &[Parameter] = &[may("limit", "integer", "rows of each CPU, 10,000 at most")];
+const TO: &[Parameter] = &[must("to", "string", "an address")];
+const ROUTE: &[Parameter] = &[must("to", "string", "a prefix"), may("via", "string", "one of its gateways")];
+const ROUTES: &[Parameter] = &[
+    may("family", "string", "inet or inet6"),
+    may("after", "string", "the last prefix of the page before"),
+    may("limit", "integer", "rows"),
+];
 
 /// Offloaded flows of each CPU in one answer.
 const OFFLOADED: usize = 1000;
@@ -281,7 +389,7 @@ async fn change_sysctl(State(stack): State<SharedStack>, Path(name): Path<String
 async fn start_ping(State(stack): State<SharedStack>, body: Bytes) -> Answer {
     let request: PingRequest = read(&body)?;
     let lines = ping::start(stack, request)?;
-    Ok(typed("application/x-ndjson", Body::new(lines)))
+    Ok(typed(LINES, Body::new(lines)))
 }
 
 async fn start_capture(State(stack): State<SharedStack>, body: Bytes) -> Answer {
@@ -296,7 +404,7 @@ async fn why(State(stack): State<SharedStack>, body: Bytes) -> Answer {
 
 async fn start_trace(State(stack): State<SharedStack>, body: Bytes) -> Answer {
     let lines = trace::start(stack, &read(&body)?)?;
-    Ok(typed("application/x-ndjson", Body::new(lines)))
+    Ok(typed(LINES, Body::new(lines)))
 }
 
 async fn reload(State(stack): State<SharedStack>, body: Bytes) -> Answer {

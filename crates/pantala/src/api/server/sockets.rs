@@ -1,25 +1,44 @@
 //! Requests that concern connections and sockets.
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::routing::{get, post};
 use serde::Deserialize;
 
 use super::SharedStack;
+use super::requests::{PAGE, Parameter, Requests, about, may};
 use super::routes::{Answer, done, json, read};
 use crate::api::firewall::routes::{ROWS, ROWS_MAX};
-use crate::api::types::{Error, ErrorKind, TcpEnds};
+use crate::api::types::{
+    Error, ErrorKind, Group, RawSockets, TcpConnections, TcpEnds, TcpListeners, UdpSockets,
+};
 
-pub(super) fn router() -> Router<SharedStack> {
-    Router::new()
-        .route("/v1/tcp/connections", get(connections))
-        .route("/v1/tcp/listeners", get(listeners))
-        .route("/v1/tcp/drop", post(drop_connection))
-        .route("/v1/udp/sockets", get(sockets))
-        .route("/v1/raw/sockets", get(raw_sockets))
-        .route("/v1/groups", get(groups))
+const CONNECTIONS: &[Parameter] = &[
+    may("after", "string", "`next` of the page before"),
+    may("limit", "integer", "rows, 10,000 at most"),
+    may("info", "boolean", "whether rows have TCP_INFO"),
+];
+
+pub(super) fn requests() -> Requests {
+    Requests::default()
+        .get(
+            "/v1/tcp/connections",
+            connections,
+            about("A page of connections").query(CONNECTIONS).answers::<TcpConnections>(),
+        )
+        .get(
+            "/v1/tcp/listeners",
+            listeners,
+            about("A page of listeners").query(PAGE).answers::<TcpListeners>(),
+        )
+        .post("/v1/tcp/drop", drop_connection, about("Ends a connection").takes::<TcpEnds>())
+        .get("/v1/udp/sockets", sockets, about("A page of UDP sockets").query(PAGE).answers::<UdpSockets>())
+        .get(
+            "/v1/raw/sockets",
+            raw_sockets,
+            about("A page of raw sockets").query(PAGE).answers::<RawSockets>(),
+        )
+        .get("/v1/groups", groups, about("Joined multicast groups").answers::<Vec<Group>>())
 }
 
 async fn connections(State(stack): State<SharedStack>, params: Params) -> Answer {

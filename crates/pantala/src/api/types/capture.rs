@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The packets of a capture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaptureRequest {
     /// Devices, by the names of their interfaces; all if it is empty.
@@ -25,6 +26,7 @@ pub struct CaptureRequest {
 
 /// A place where packets are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CapturePlace {
     /// Received from a device.

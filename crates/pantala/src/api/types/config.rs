@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// One change of the running configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ConfigEdit {
     /// Adds an interface.
@@ -24,6 +25,7 @@ pub enum ConfigEdit {
         /// The interface.
         interface: String,
         /// The address with its prefix length.
+        #[cfg_attr(feature = "admin", schemars(with = "String"))]
         address: IpNet,
     },
     /// Removes an address.
@@ -31,6 +33,7 @@ pub enum ConfigEdit {
         /// The interface.
         interface: String,
         /// The address; a prefix as long as the address stands for any.
+        #[cfg_attr(feature = "admin", schemars(with = "String"))]
         address: IpNet,
     },
     /// Replaces the first address of the family, or adds one.
@@ -38,6 +41,7 @@ pub enum ConfigEdit {
         /// The interface.
         interface: String,
         /// The address with its prefix length.
+        #[cfg_attr(feature = "admin", schemars(with = "String"))]
         address: IpNet,
     },
     /// Sets a key of an interface.
@@ -78,6 +82,7 @@ pub enum ConfigEdit {
 
 /// Changes that come into force together, or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ConfigEdits {
     /// The changes, in their order.
@@ -89,6 +94,7 @@ pub struct ConfigEdits {
 
 /// Options of a reload or an undo.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ReloadRequest {
     /// Seconds after which it is rolled back unless it is confirmed.
@@ -99,6 +105,7 @@ pub struct ReloadRequest {
 
 /// Changes to take back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UndoRequest {
     /// Number of changes, the last ones.
@@ -107,6 +114,7 @@ pub struct UndoRequest {
 
 /// The running configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct RunningConfiguration {
     /// The file that it was read from.
     pub file: String,

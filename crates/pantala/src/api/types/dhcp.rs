@@ -9,6 +9,7 @@ use crate::Mac;
 
 /// DHCP on all interfaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Dhcp {
     /// Its servers.
     pub servers: Vec<DhcpServer>,
@@ -18,12 +19,14 @@ pub struct Dhcp {
 
 /// An interface with a DHCP client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct DhcpClient {
     /// The interface.
     pub interface: String,
     /// The state, by its name in RFC 2131 §4.4, in lower case.
     pub state: String,
     /// The address, with its network.
+    #[cfg_attr(feature = "admin", schemars(with = "Option<String>"))]
     pub address: Option<Ipv4Net>,
     /// The server that has given it.
     pub server: Option<Ipv4Addr>,
@@ -51,6 +54,7 @@ pub struct DhcpClient {
 
 /// An interface with a DHCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct DhcpServer {
     /// The interface.
     pub interface: String,
@@ -70,6 +74,7 @@ pub struct DhcpServer {
 
 /// A lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct DhcpLease {
     /// The address.
     pub address: Ipv4Addr,
@@ -85,6 +90,7 @@ pub struct DhcpLease {
 
 /// Counters of a DHCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct DhcpCounters {
     /// Messages received.
     pub received: u64,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[error("{error}")]
 pub struct Error {
     /// The kind.
@@ -20,6 +21,7 @@ pub struct Error {
 
 /// A mistake in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct TextProblem {
     /// The text's name, as the request gave it.
     pub file: String,
@@ -35,6 +37,7 @@ pub struct TextProblem {
 
 /// The kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {

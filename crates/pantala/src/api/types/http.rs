@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The HTTP listener and its counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct HttpListener {
     /// Its address and port.
     pub listen: String,
@@ -17,6 +18,7 @@ pub struct HttpListener {
 
 /// A counter of the HTTP listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct HttpCounter {
     /// Its name.
     pub name: String,

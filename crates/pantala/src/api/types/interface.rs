@@ -9,6 +9,7 @@ use crate::Mac;
 
 /// An interface as it is now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Interface {
     /// Its name.
     pub name: String,
@@ -48,6 +49,7 @@ pub struct Interface {
 
 /// A station on the network of an interface that learns link addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Station {
     /// Its link address.
     pub mac: Mac,
@@ -66,6 +68,7 @@ pub struct Station {
 
 /// An output queue: packets that the device did not take yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct OutputQueue {
     /// The CPU whose netisr owns it.
     pub cpu: u32,
@@ -98,6 +101,7 @@ impl Interface {
 
 /// BSD's interface flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum InterfaceFlag {
     /// Administratively up.
@@ -122,6 +126,7 @@ pub enum InterfaceFlag {
 
 /// An offload of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum InterfaceOption {
     /// Verifies received transport checksums.
@@ -138,6 +143,7 @@ pub enum InterfaceOption {
 
 /// An address of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Address {
     /// The address.
     pub address: IpAddr,
@@ -161,6 +167,7 @@ pub struct Address {
 
 /// Where an address is on its way to be used (RFC 4862, RFC 5227).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AddressState {
     /// Tentative: duplicate address detection runs.
@@ -175,6 +182,7 @@ pub enum AddressState {
 
 /// The device of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct DeviceInfo {
     /// As in the configuration: `tap:lan0`.
     pub device: String,
@@ -204,6 +212,7 @@ pub struct DeviceInfo {
 
 /// A bridge and its ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct BridgeInfo {
     /// Its ports.
     pub members: Vec<BridgeMember>,
@@ -220,6 +229,7 @@ pub struct BridgeInfo {
 
 /// A bridge's part in the spanning tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct StpInfo {
     /// `rstp` or `stp`.
     pub protocol: String,
@@ -243,6 +253,7 @@ pub struct StpInfo {
 
 /// A port of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct BridgeMember {
     /// The name of the interface.
     pub name: String,
@@ -257,6 +268,7 @@ pub struct BridgeMember {
 
 /// A port's part in the spanning tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct StpMember {
     /// `disabled`, `root`, `designated`, `alternate` or `backup`.
     pub role: String,
@@ -278,6 +290,7 @@ pub struct StpMember {
 
 /// A memif interface and its peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct MemifInfo {
     /// `master` or `slave`.
     pub role: String,
@@ -308,6 +321,7 @@ pub struct MemifInfo {
 
 /// The state of a memif interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MemifState {
     /// There is no peer.
@@ -321,6 +335,7 @@ pub enum MemifState {
 /// Faults of peers in the rings of a memif interface. Frames of the first three were dropped; because of the others
 /// connections ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct MemifFaults {
     /// Descriptors that point outside the peer's memory.
     pub bad_descriptor: u64,
@@ -336,6 +351,7 @@ pub struct MemifFaults {
 
 /// The mode of a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceMode {
     /// A TAP file descriptor.
@@ -362,6 +378,7 @@ pub enum DeviceMode {
 
 /// Whether frames are copied between the kernel and us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CopyMode {
     /// They are.
@@ -372,6 +389,7 @@ pub enum CopyMode {
 
 /// The memory shared with the kernel by AF_XDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Umem {
     /// Number of chunks.
     pub chunks: u32,
@@ -381,6 +399,7 @@ pub struct Umem {
 
 /// The link below an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Link {
     /// Whether it has carrier.
     pub active: bool,
@@ -390,6 +409,7 @@ pub struct Link {
 
 /// A pair of receive and transmit rings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct RingInfo {
     /// Its number in the interface.
     pub ring: u32,
@@ -401,6 +421,7 @@ pub struct RingInfo {
 
 /// Counters of an interface or a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct InterfaceCounters {
     /// Frames received.
     pub rx_packets: u64,
@@ -464,6 +485,7 @@ impl core::iter::Sum for InterfaceCounters {
 
 /// A change; `None` leaves a field as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct InterfaceChange {
     /// Bring it up or take it down.

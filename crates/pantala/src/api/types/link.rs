@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The link of an interface that takes addresses and routers from router advertisements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct LearnedLink {
     /// The interface.
     pub interface: String,
@@ -26,6 +27,7 @@ pub struct LearnedLink {
 
 /// A default router.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct DefaultRouter {
     /// Its link-local address.
     pub address: Ipv6Addr,
@@ -41,6 +43,7 @@ pub struct DefaultRouter {
 
 /// The preference of a default router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Preference {
     /// Rather not.
@@ -53,8 +56,10 @@ pub enum Preference {
 
 /// A prefix whose addresses are neighbours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct OnLinkPrefix {
     /// Which one.
+    #[cfg_attr(feature = "admin", schemars(with = "String"))]
     pub prefix: Ipv6Net,
     /// Seconds until it is not on the link any more; `None` if for ever.
     pub expires_s: Option<u64>,

@@ -63,6 +63,7 @@ pub use trace::{TraceBatch, TraceEnd, TraceRequest, TraceStep, TracedPacket, Why
 
 /// An address family, by BSD's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
     /// IPv4.
@@ -90,6 +91,7 @@ impl fmt::Display for Family {
 
 /// The running pantala.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Version {
     /// The program's version.
     pub version: String,
@@ -99,6 +101,7 @@ pub struct Version {
 
 /// The result of a reload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Reloaded {
     /// One sentence for each change; empty if nothing differed.
     pub changes: Vec<String>,

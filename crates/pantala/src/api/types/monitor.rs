@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Measurements of an interface in monitor mode. Loss, order and latency are known of `pantala pktgen`'s frames.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Monitored {
     /// Its name.
     pub interface: String,
@@ -33,6 +34,7 @@ pub struct Monitored {
 
 /// A summary of latencies, nanoseconds, exact to three digits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Latency {
     /// The least.
     pub min: u64,
@@ -52,6 +54,7 @@ pub struct Latency {
 
 /// Differences of latencies, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Jitter {
     /// Their mean.
     pub mean: f64,

@@ -8,6 +8,7 @@ use crate::Mac;
 
 /// A host on one of our links.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Neighbour {
     /// Its address.
     pub address: IpAddr,
@@ -30,6 +31,7 @@ pub struct Neighbour {
 
 /// The state of a neighbour (RFC 4861 §7.3.2; ARP uses the first two).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NeighbourState {
     /// It was asked and has not answered.
@@ -46,6 +48,7 @@ pub enum NeighbourState {
 
 /// A permanent entry to be made, or an address to be published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NeighbourRequest {
     /// Its Ethernet address; in answers for a published one that of the interface, if it is left out.

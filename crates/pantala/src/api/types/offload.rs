@@ -8,6 +8,7 @@ use crate::Mac;
 
 /// A flow whose packets its driver forwards.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct OffloadedFlow {
     /// The CPU that owns it.
     pub cpu: u32,
@@ -31,6 +32,7 @@ pub struct OffloadedFlow {
 
 /// Addresses and ports of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct OffloadedEnds {
     /// Source address.
     pub src: IpAddr,
@@ -44,6 +46,7 @@ pub struct OffloadedEnds {
 
 /// An interface's part in flow offload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct OffloadInfo {
     /// Whether its driver sends what the programs of other interfaces redirect to it.
     pub sends: bool,

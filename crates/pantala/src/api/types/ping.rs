@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Echo requests to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PingRequest {
     /// Destination.
@@ -47,6 +48,7 @@ const fn bytes() -> u16 {
 
 /// Something that happened to a ping.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum PingEvent {
     /// A request was sent.

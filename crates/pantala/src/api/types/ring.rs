@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A pair of receive and transmit rings, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Ring {
     /// The interface.
     pub interface: String,
@@ -39,6 +40,7 @@ pub struct Ring {
 
 /// Steering of frames to the CPUs of their flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Steering {
     /// None: there is one CPU.
@@ -64,6 +66,7 @@ impl fmt::Display for Steering {
 
 /// Where a ring is to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RingChange {
     /// The CPU that is to own it.

@@ -9,8 +9,10 @@ use super::{Error, Family};
 
 /// A route in the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Route {
     /// The destination.
+    #[cfg_attr(feature = "admin", schemars(with = "String"))]
     pub to: IpNet,
     /// Action on its packets.
     pub action: RouteAction,
@@ -39,6 +41,7 @@ pub struct Route {
 
 /// Metrics of a route; `None` where it gives none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RouteMetrics {
     /// Bytes of the largest packet. The interface's MTU limits it too.
@@ -51,6 +54,7 @@ pub struct RouteMetrics {
 
 /// The action of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RouteAction {
     /// Sends them on.
@@ -65,6 +69,7 @@ pub enum RouteAction {
 
 /// One way to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct NextHop {
     /// The router; `None` if the destination itself is on the link.
     pub gateway: Option<IpAddr>,
@@ -77,6 +82,7 @@ pub struct NextHop {
 
 /// Why a route is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RouteOrigin {
     /// An interface has an address in it.
@@ -100,9 +106,11 @@ const fn yes() -> bool {
 /// A route to be made. Exactly one of `via` (with or without `dev`), `dev`, `reject`, `blackhole`; for a change of
 /// the metrics alone, none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RouteRequest {
     /// The destination.
+    #[cfg_attr(feature = "admin", schemars(with = "String"))]
     pub to: IpNet,
     /// Gateways.
     #[serde(default)]
@@ -123,6 +131,7 @@ pub struct RouteRequest {
 
 /// One change of the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum RouteEdit {
     /// Makes a route where there is none.
@@ -132,6 +141,7 @@ pub enum RouteEdit {
     /// Ends a route, or takes one gateway out of it.
     Delete {
         /// Its destination.
+        #[cfg_attr(feature = "admin", schemars(with = "String"))]
         to: IpNet,
         /// The gateway.
         #[serde(default)]
@@ -141,6 +151,7 @@ pub enum RouteEdit {
 
 /// The result of many changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct RouteEdits {
     /// Changes that were made.
     pub done: u64,
@@ -150,6 +161,7 @@ pub struct RouteEdits {
 
 /// A change that was not made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct RefusedEdit {
     /// Which one of them, from 0.
     pub at: usize,
@@ -170,6 +182,7 @@ pub struct RoutePage {
 
 /// Which way a packet would go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct RouteAnswer {
     /// Where to.
     pub to: IpAddr,

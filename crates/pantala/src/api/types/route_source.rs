@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A source of routes: FRR by FPM, or a table of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct RouteSource {
     /// `fpm` or `kernel`.
     pub name: String,
@@ -43,6 +44,7 @@ pub struct RouteSource {
 
 /// The state of a source of routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RouteSourceState {
     /// Nothing is connected.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A part of the connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct TcpConnections {
     /// The connections, CPU by CPU.
     pub connections: Vec<TcpConnection>,
@@ -16,6 +17,7 @@ pub struct TcpConnections {
 
 /// A connection, whatever it is at the moment: half-open, standing, or in TIME-WAIT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct TcpConnection {
     /// The CPU that owns it.
     pub cpu: u32,
@@ -37,6 +39,7 @@ pub struct TcpConnection {
 
 /// The two ends of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct TcpEnds {
     /// Our address.
     pub local: IpAddr,
@@ -53,6 +56,7 @@ pub struct TcpEnds {
 
 /// Where a connection is in its life (RFC 9293 §3.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are those of the RFC")]
 pub enum TcpState {
@@ -72,6 +76,7 @@ pub enum TcpState {
 
 /// The owner of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TcpOwner {
     /// It waits to be accepted.
@@ -84,6 +89,7 @@ pub enum TcpOwner {
 
 /// `TCP_INFO` of a connection. Sizes and windows are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct TcpInfo {
     /// Segments bear timestamps.
     pub timestamps: bool,
@@ -176,6 +182,7 @@ pub struct TcpInfo {
 
 /// A part of the listeners.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct TcpListeners {
     /// The listeners, CPU by CPU.
     pub listeners: Vec<TcpListener>,
@@ -185,6 +192,7 @@ pub struct TcpListeners {
 
 /// A listener on one CPU: each has its own accept queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct TcpListener {
     /// The CPU.
     pub cpu: u32,
@@ -199,6 +207,7 @@ pub struct TcpListener {
 
 /// The local address of a listener or a socket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Bound {
     /// Our address, or the unspecified one for all.
     pub local: IpAddr,
@@ -215,6 +224,7 @@ pub struct Bound {
 
 /// A part of UDP's sockets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct UdpSockets {
     /// The sockets, CPU by CPU.
     pub sockets: Vec<UdpSocket>,
@@ -224,6 +234,7 @@ pub struct UdpSockets {
 
 /// A socket, on one CPU: one that is not connected is on each, and has on each what comes there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct UdpSocket {
     /// The CPU.
     pub cpu: u32,
@@ -240,6 +251,7 @@ pub struct UdpSocket {
 
 /// A part of the raw sockets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct RawSockets {
     /// The sockets, CPU by CPU.
     pub sockets: Vec<RawSocket>,
@@ -249,6 +261,7 @@ pub struct RawSockets {
 
 /// A raw socket of ICMP or ICMPv6, on one CPU: each has what comes there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct RawSocket {
     /// The CPU.
     pub cpu: u32,
@@ -267,6 +280,7 @@ pub struct RawSocket {
 
 /// A multicast group on the link of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Group {
     /// The interface.
     pub interface: String,

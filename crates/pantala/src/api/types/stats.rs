@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The netisr of one CPU since it was started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Netisr {
     /// Its CPU.
     pub cpu: u32,
@@ -46,6 +47,7 @@ impl Netisr {
 
 /// The packet buffers of one CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Pool {
     /// Its CPU.
     pub cpu: u32,
@@ -63,6 +65,7 @@ pub struct Pool {
 
 /// Everything that is counted per CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Counters {
     /// Events.
     pub counters: Vec<Counter>,
@@ -72,6 +75,7 @@ pub struct Counters {
 
 /// An event and how often it happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Counter {
     /// Stable name: `ip4_forwarded`.
     pub name: String,
@@ -88,6 +92,7 @@ pub struct Counter {
 
 /// A reason to drop, and how many packets died of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct DropCount {
     /// Stable name: `ip4_bad_checksum`.
     pub reason: String,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A variable, under BSD's name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Sysctl {
     /// Its name: `net.inet.tcp.delacktime`.
     pub name: String,
@@ -27,6 +28,7 @@ pub struct Sysctl {
 
 /// A new value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SysctlChange {
     /// As people write it.
@@ -35,6 +37,7 @@ pub struct SysctlChange {
 
 /// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct SysctlChanged {
     /// The variable.
     pub name: String,

@@ -8,6 +8,7 @@ use super::CaptureInsn;
 
 /// A packet that is not sent, and whose way is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WhyRequest {
     /// Source.
@@ -39,6 +40,7 @@ pub struct WhyRequest {
 
 /// The way that a packet would take.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct WhyAnswer {
     /// The way.
     pub packet: TracedPacket,
@@ -52,6 +54,7 @@ pub struct WhyAnswer {
 
 /// The end of a way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TraceEnd {
     /// It leaves by an interface.
@@ -70,6 +73,7 @@ pub enum TraceEnd {
 
 /// Packets that are to be traced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TraceRequest {
     /// The number of packets.
@@ -82,6 +86,7 @@ pub struct TraceRequest {
 
 /// The way of a packet on one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct TracedPacket {
     /// When, nanoseconds since 1970.
     pub at_ns: u64,
@@ -99,6 +104,7 @@ pub struct TracedPacket {
 
 /// A step of a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct TraceStep {
     /// The stage: `owner`, a hook's name, `route`, `local`, `neighbour`, `output` and others.
     pub stage: String,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// An instance of NAT. Numbers are sums over all CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallNat {
     /// Its number.
     pub number: u16,
@@ -41,6 +42,7 @@ pub struct FirewallNat {
 
 /// An instance of NAT64. Numbers are sums over all CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallNat64 {
     /// Its name.
     pub name: String,
@@ -66,6 +68,7 @@ pub struct FirewallNat64 {
 
 /// A part of the flows that an instance translates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallBindings {
     /// The flows, CPU by CPU.
     pub bindings: Vec<FirewallBinding>,
@@ -75,6 +78,7 @@ pub struct FirewallBindings {
 
 /// A flow that is translated. Ports of ICMP are the identifier of its queries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallBinding {
     /// The CPU it belongs to.
     pub cpu: u32,
@@ -102,6 +106,7 @@ pub struct FirewallBinding {
 
 /// Prefixes of IPv6 that are exchanged (`nptv6`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallPrefixes {
     /// The instance's name.
     pub name: String,

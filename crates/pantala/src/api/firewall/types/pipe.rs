@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// All pipes and queues.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallShapes {
     /// The pipes, by number.
     pub pipes: Vec<FirewallPipe>,
@@ -15,6 +16,7 @@ pub struct FirewallShapes {
 
 /// A pipe.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallPipe {
     /// Its number.
     pub number: u16,
@@ -45,6 +47,7 @@ pub struct FirewallPipe {
 
 /// A queue of a pipe.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallQueue {
     /// Its number.
     pub number: u16,
@@ -58,6 +61,7 @@ pub struct FirewallQueue {
 
 /// The shape of a queue, and what went through it on all CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallShape {
     /// Limit on each CPU, as in `50` slots or `10Kbytes`.
     pub limit: String,
@@ -85,6 +89,7 @@ pub struct FirewallShape {
 
 /// A part of the flows in pipes and queues.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallFlows {
     /// The flows, CPU by CPU.
     pub flows: Vec<FirewallFlow>,
@@ -94,6 +99,7 @@ pub struct FirewallFlows {
 
 /// A flow in a pipe or a queue: what its packets have in common is as the mask has it, and what that does not name is 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct FirewallFlow {
     /// The number of the pipe.
     pub pipe: u16,
