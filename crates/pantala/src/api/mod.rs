@@ -1,4 +1,4 @@
-//! The admin API: HTTP/JSON on a Unix socket.
+//! The admin API: HTTP/JSON on a Unix socket, and over TCP if the configuration has `[http]`.
 //!
 //! | path | what |
 //! |---|---|
@@ -43,6 +43,9 @@
 //! | `POST /v1/why` | [`WhyRequest`]: the way that a packet would take: [`WhyAnswer`] |
 //! | `POST /v1/trace` | [`TraceRequest`]; answered by a stream of [`TracedPacket`], until all have come or the reader closes it |
 //! | `POST /v1/reload` | read the configuration again: [`Reloaded`] |
+//! | `GET /v1/http` | [`HttpListener`]: where the API is served over TCP |
+//! | `GET /v1/stream` | readings of the stack, as server-sent events |
+//! | `GET /v1/openapi.json` | this table with the schemas of its types (OpenAPI 3.1) |
 //! | `GET /metrics` | Prometheus text |
 //!
 //! Keys are `snake_case` and stay. A failure is an [`Error`] with an HTTP status that fits its kind.
