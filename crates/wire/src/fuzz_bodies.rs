@@ -4,7 +4,9 @@
 
 use crate::membership::{Query, Records};
 use crate::rtnetlink::{self, Content, NextHopKind};
-use crate::{arp, bpdu, bpf, checksum, ether, fpm, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, tcp, udp};
+use crate::{
+    arp, bpdu, bpf, checksum, dhcp6, ether, fpm, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, tcp, udp,
+};
 use core::net::{IpAddr, Ipv6Addr};
 
 /// Checks that parsed Ethernet, tag and ARP headers are emitted as the same bytes.
@@ -54,6 +56,29 @@ pub fn bpf(data: &[u8]) {
             let _ = program.run(&packet);
         }
     }
+}
+
+/// A DHCPv6 message, or a relay's, says no more than lies in it, and all that its options name can be asked.
+pub fn dhcp6(data: &[u8]) {
+    let options = match (dhcp6::View::parse(data), dhcp6::Relayed::parse(data)) {
+        (Ok(view), _) => view.options,
+        (_, Ok(relayed)) => relayed.options,
+        _ => return,
+    };
+    let total: usize = options.iter().map(|(_, value)| 4 + value.len()).sum();
+    assert!(data.len() - total == 4 || data.len() - total == 34);
+    for code in [dhcp6::option::IA_NA, dhcp6::option::IA_PD] {
+        let count = options.iter().filter(|(known, _)| *known == code).count();
+        assert_eq!(options.associations(code).count(), count);
+        for ia in options.associations(code) {
+            let codes = [dhcp6::option::IA_ADDR, dhcp6::option::IA_PREFIX];
+            let count = ia.options.iter().filter(|(known, _)| codes.contains(known)).count();
+            assert_eq!(ia.leased().count(), count);
+            ia.leased().for_each(|leased| _ = leased.options.status());
+        }
+    }
+    assert!(options.search().is_none_or(dhcp6::are_names));
+    let _ = (options.status(), options.addrs(dhcp6::option::DNS).count());
 }
 
 /// An IPv4 header survives the round trip, with a right checksum, and its options and payload can be asked.

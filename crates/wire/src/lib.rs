@@ -33,6 +33,7 @@ pub mod tcp;
 pub mod addr;
 pub mod bpf;
 pub mod checksum;
+pub mod dhcp6;
 pub mod fpm;
 pub mod pcap;
 pub mod program;

@@ -272,3 +272,8 @@ fn spanning_tree_units_are_written_as_they_were_read() {
 fn routes_of_others_are_taken_apart_without_a_panic() {
     run(&rtnetlink::tests::seeds(), super::routes);
 }
+
+#[test]
+fn dhcpv6_messages_say_no_more_than_lies_in_them() {
+    run(&dhcp6::tests::seeds(), super::dhcp6);
+}
