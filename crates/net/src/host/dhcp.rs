@@ -1,11 +1,14 @@
-//! DHCP's way through the stack: the control side speaks the protocol, and gets here the datagrams that no socket takes.
+//! DHCP's way through the stack, of both versions: the control side speaks the protocol, and gets here the datagrams that no
+//! socket takes.
 //!
-//! A host without an address sends from 0.0.0.0, which is a source on interfaces with DHCP alone.
+//! A host without an address sends from 0.0.0.0, which is a source on interfaces with DHCP alone. DHCPv6 speaks from
+//! link-local addresses; servers are asked in a group, which interfaces with a server are in (`Ifnet::groups`).
 
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use pkt::{Flags, Gso, Pkt};
 use wire::Protocol;
+use wire::dhcp6;
 use wire::ether::{EtherType, Mac};
 use wire::udp::HEADER_LEN;
 
@@ -16,6 +19,7 @@ use crate::base::ids::IfIndex;
 use crate::host::pcb::FourTuple;
 use crate::ip::ip_tx::IpTxParams;
 use crate::ip::ip4::{self, Ip4};
+use crate::ip::ip6::Ip6;
 use crate::ip::l4;
 use crate::ip::output::{self, Source};
 use crate::link::ether;
@@ -44,9 +48,9 @@ pub struct Arrived {
     /// The interface.
     pub ifindex: IfIndex,
     /// Its sender; 0.0.0.0 if that has no address yet.
-    pub from: SocketAddrV4,
+    pub from: SocketAddr,
     /// Its destination, ours or all.
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
     /// The message.
     pub message: Vec<u8>,
 }
@@ -57,9 +61,9 @@ pub struct Outgoing {
     /// The interface, if the destination is on its link.
     pub ifindex: IfIndex,
     /// Our address; 0.0.0.0 if we have none yet.
-    pub from: SocketAddrV4,
+    pub from: SocketAddr,
     /// The destination.
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
     /// The link address, if the destination cannot be asked for it yet.
     pub mac: Option<Mac>,
     /// The message.
@@ -90,8 +94,12 @@ pub(crate) fn is_of_new_host(cpu: &Cpu, pkt: &Pkt) -> bool {
 /// Drops  [`DropReason::DhcpQueueFull`].
 pub(super) fn input(cpu: &mut Cpu, pkt: Pkt, ends: &FourTuple, len: u16) -> Result<(), Pkt> {
     let Some(dhcp) = cpu.dhcp.as_deref_mut() else { return Err(pkt) };
-    let (Ok(from), Ok(to)) = (v4(ends.remote()), v4(ends.local())) else { return Err(pkt) };
-    let is_one = matches!(to.port(), SERVER | CLIENT) && dhcp.interfaces.contains(&pkt.rcvif);
+    let (from, to) = (ends.remote(), ends.local());
+    let is_port = match to.ip() {
+        IpAddr::V4(_) => matches!(to.port(), SERVER | CLIENT),
+        IpAddr::V6(_) => matches!(to.port(), dhcp6::SERVER | dhcp6::CLIENT),
+    };
+    let is_one = is_port && dhcp.interfaces.contains(&pkt.rcvif);
     if !is_one || pkt.gso != Gso::None {
         return Err(pkt);
     }
@@ -111,7 +119,7 @@ pub(super) fn input(cpu: &mut Cpu, pkt: Pkt, ends: &FourTuple, len: u16) -> Resu
 pub fn send(cpu: &mut Cpu, outgoing: &Outgoing) -> bool {
     let Some(mut pkt) = cpu.pool.take() else { return false };
     let Outgoing { ifindex, from, to, mac, message } = outgoing;
-    let ends = FourTuple::new((*from).into(), (*to).into(), *ifindex);
+    let ends = FourTuple::new(*from, *to, *ifindex);
     let written = message.len() <= MESSAGE_MAX
         && pkt.append(message.len()).map(|room| room.copy_from_slice(message)).is_ok()
         && udp::put_headers(&mut pkt, &ends, IpTxParams::default(), false).is_some();
@@ -120,7 +128,13 @@ pub fn send(cpu: &mut Cpu, outgoing: &Outgoing) -> bool {
         return false;
     }
     cpu.count(Count::UdpOut);
-    match link_addrs(cpu, *ifindex, to.ip(), *mac) {
+    let IpAddr::V4(addr) = to.ip() else {
+        // What is on a link goes by the interface; the next server may be behind a router.
+        pkt.outif = *ifindex;
+        output::send::<Ip6>(cpu, pkt);
+        return true;
+    };
+    match link_addrs(cpu, *ifindex, addr, *mac) {
         Some(addrs) => {
             pkt.outif = *ifindex;
             pkt.flags.set(Flags::LOCAL);
@@ -138,20 +152,13 @@ pub fn send(cpu: &mut Cpu, outgoing: &Outgoing) -> bool {
 }
 
 /// The link addresses of a message that needs no route, destination first.
-fn link_addrs(cpu: &Cpu, ifindex: IfIndex, to: &Ipv4Addr, mac: Option<Mac>) -> Option<[u8; 12]> {
+fn link_addrs(cpu: &Cpu, ifindex: IfIndex, to: Ipv4Addr, mac: Option<Mac>) -> Option<[u8; 12]> {
     let dst = mac.or_else(|| to.is_broadcast().then_some(Mac::BROADCAST))?;
     let src = cpu.tables.ifnet(ifindex)?.mac;
     let mut addrs = [0; 12];
     addrs[..6].copy_from_slice(&dst.octets());
     addrs[6..].copy_from_slice(&src.octets());
     Some(addrs)
-}
-
-fn v4(addr: core::net::SocketAddr) -> Result<SocketAddrV4, ()> {
-    match addr {
-        core::net::SocketAddr::V4(addr) => Ok(addr),
-        core::net::SocketAddr::V6(_) => Err(()),
-    }
 }
 
 #[cfg(test)]

@@ -26,7 +26,9 @@ pub use own_addrs::Own;
 pub use precedence::settle;
 pub use published::{PUBLISHED_MAX, Publication, Published};
 pub use queue::{Discipline, QueueSpec};
-pub use rtadv::{RTADV_PREFIXES_MAX, RTADV_ROUTES_MAX, RTADV_SEARCH_MAX, RTADV_SERVERS_MAX, RtadvSettings};
+pub use rtadv::{
+    RTADV_PREFIXES_MAX, RTADV_ROUTES_MAX, RTADV_SEARCH_MAX, RTADV_SERVERS_MAX, RtadvExpiry, RtadvSettings,
+};
 
 /// The configuration that every CPU reads and none writes. Each CPU holds one `Arc` of it; a change is a new one,
 /// sent from CPU to CPU as a message, and the old one dies with its last holder.
@@ -98,7 +100,7 @@ pub struct Ifnet {
     pub fdb: fdb::Settings,
     /// Its place in a bridge, if it is a port of one: it has no addresses then.
     pub port: Option<bridge::Port>,
-    /// Multicast groups that other interfaces need on this link: derived.
+    /// Multicast groups that services of the control side listen to; those that other interfaces need on this link are added.
     pub groups: Vec<IpAddr>,
     /// IPv6 autoconfiguration, if enabled.
     pub autoconf: Option<AutoconfSettings>,

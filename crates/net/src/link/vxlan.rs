@@ -135,7 +135,8 @@ pub(super) fn join_groups(ifs: &mut [Ifnet]) {
         .filter_map(|vxlan| Some((vxlan.local, vxlan.group()?)))
         .collect();
     for ifnet in ifs {
-        ifnet.groups = joins.iter().filter(|(local, _)| ifnet.has(*local)).map(|(_, group)| *group).collect();
+        let own = joins.iter().filter(|(local, _)| ifnet.has(*local)).map(|(_, group)| *group);
+        ifnet.groups.extend(own.collect::<Vec<_>>());
         ifnet.groups.sort_unstable();
         ifnet.groups.dedup();
     }

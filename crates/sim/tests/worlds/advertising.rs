@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use net::count::Count;
 use net::ip6::autoconf::{self, Status};
 use net::ip6::rtadv::DEPRECATED_MAX;
-use net::tables::RtadvSettings;
+use net::tables::{RtadvExpiry, RtadvSettings};
 use net::time::{Duration, Instant};
 use sim::cable;
 use sim::host::{Port, Spec};
@@ -126,6 +126,25 @@ fn a_host_takes_its_address_and_router_from_a_router_of_ours_and_reaches_what_is
         // It looks for duplicates.
         office.world.run_for(3 * SECOND);
         assert_eq!(office.reaches_far(), 3, "{seed}, {cpus}");
+        office.world.finish();
+    }
+}
+
+#[test]
+fn a_delegated_prefix_is_advertised_for_no_longer_than_it_lasts() {
+    for (seed, cpus) in (1..=4).flat_map(|seed| CPUS.map(|cpus| (seed, cpus))) {
+        let Prefix { addr, len, .. } = prefix(1);
+        let (preferred, valid) = (Instant::START + 60 * SECOND, Instant::START + 90 * SECOND);
+        let expiring = vec![RtadvExpiry { addr, len, preferred, valid }];
+        let mut office = Office::new("delegated", seed, cpus, RtadvSettings { expiring, ..one_prefix() });
+        assert!(office.comes_to_have_router(true));
+        let mut seen = Vec::new();
+        for at in [50, 70, 100] {
+            let now = office.world.now();
+            office.world.run_for((Instant::START + at * SECOND).since(now));
+            seen.push(office.learned().unwrap().learned.addrs.first().map(|own| own.is_deprecated));
+        }
+        assert_eq!(seen, [Some(false), Some(true), None], "{seed}, {cpus}");
         office.world.finish();
     }
 }

@@ -1,3 +1,4 @@
+use core::net::SocketAddr;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use super::*;
@@ -33,7 +34,7 @@ fn a_host_without_an_address_is_heard_where_there_is_dhcp_and_nowhere_else() {
         assert_eq!(came.is_ok(), is_heard, "{interface} {ports:?}");
         if let Ok(arrived) = came {
             assert_eq!((arrived.ifindex, &*arrived.message), (1, &b"discover"[..]));
-            assert_eq!(arrived.from, SocketAddrV4::new(none, 68));
+            assert_eq!(arrived.from, SocketAddr::new(none.into(), 68));
         }
     }
     assert_eq!(bench.dropped(DropReason::Ip4MartianSource), 2);
@@ -62,14 +63,14 @@ fn a_message_goes_to_the_link_address_that_is_named_to_all_or_by_a_route() {
     let peer = crate::testkit::peer_mac(addr4(1, 9).into());
     let key = neigh::Key { ifindex: 1, addr: addr4(1, 9).into() };
     assert!(neigh::set_static(bench.cpu(), key, peer));
-    let from = SocketAddrV4::new(addr4(1, 1), SERVER);
+    let from = SocketAddr::new(addr4(1, 1).into(), SERVER);
     for (to, link, is_named) in
         [(addr4(1, 77), HOST, true), (Ipv4Addr::BROADCAST, Mac::BROADCAST, false), (addr4(1, 9), peer, false)]
     {
         let outgoing = Outgoing {
             ifindex: 1,
             from,
-            to: SocketAddrV4::new(to, CLIENT),
+            to: SocketAddr::new(to.into(), CLIENT),
             mac: is_named.then_some(link),
             message: b"offer".to_vec(),
         };
@@ -85,4 +86,38 @@ fn a_message_goes_to_the_link_address_that_is_named_to_all_or_by_a_route() {
     }
     let long = Outgoing { ifindex: 1, from, to: from, mac: None, message: vec![0; MESSAGE_MAX + 1] };
     assert!(!send(bench.cpu(), &long));
+}
+
+#[test]
+fn messages_of_dhcpv6_come_from_the_group_where_there_is_a_server_and_leave_to_it() {
+    let client = crate::testkit::addr6(1, 9);
+    let own = link_local();
+    let group = SocketAddr::new(dhcp6::ALL_AGENTS.into(), dhcp6::SERVER);
+    for is_server in [true, false] {
+        let mut bench = Bench::with(2, 1, |config| {
+            config.ifs[0].groups = if is_server { vec![dhcp6::ALL_AGENTS.into()] } else { Vec::new() };
+        });
+        let (sender, heard) = sync_channel(4);
+        let sink: Sink = Box::new(move |arrived| sender.try_send(arrived).is_ok());
+        bench.cpu().dhcp = Some(Box::new(Dhcp::new(vec![1], sink)));
+        let packet = build::udp(client.into(), group.ip(), (546, 547), b"question");
+        let to = wire::addr::multicast_mac_v6(dhcp6::ALL_AGENTS).unwrap();
+        bench.inject(1, ether(to, HOST, 0x86dd, &packet));
+        bench.run();
+        let came = heard.try_recv().map(|arrived| (arrived.from, arrived.to, arrived.message));
+        let expected = (SocketAddr::new(client.into(), 546), group, b"question".to_vec());
+        assert_eq!(came.ok(), is_server.then_some(expected));
+        let from = SocketAddr::new(own, dhcp6::CLIENT);
+        let outgoing = Outgoing { ifindex: 1, from, to: group, mac: None, message: b"solicit".to_vec() };
+        assert!(send(bench.cpu(), &outgoing));
+        bench.run();
+        let sent = bench.sent(1);
+        let is_one = |frame: &&Vec<u8>| frame.ends_with(b"solicit");
+        let frame = sent.iter().find(is_one).unwrap_or_else(|| panic!("{:?}", bench.drops()));
+        assert_eq!((&frame[..6], &frame[54..58]), (&to.octets()[..], &[2, 34, 2, 35][..]));
+    }
+}
+
+fn link_local() -> IpAddr {
+    wire::addr::link_local_from_mac(mac(1)).into()
 }

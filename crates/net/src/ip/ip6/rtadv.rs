@@ -171,6 +171,13 @@ fn arm(cpu: &mut Cpu, ifindex: IfIndex) {
     }
 }
 
+/// A prefix with no longer lifetimes than it has itself.
+//= https://www.rfc-editor.org/rfc/rfc9096#section-3.4
+fn limited(settings: &RtadvSettings, prefix: &Prefix, now: Instant) -> Prefix {
+    let own = settings.expiring.iter().find(|own| (own.addr, own.len) == (prefix.addr, prefix.len));
+    own.map_or(*prefix, |own| own.limit(*prefix, now))
+}
+
 impl Link {
     fn new(
         ifindex: IfIndex,
@@ -202,7 +209,8 @@ impl Link {
             list.iter().any(|other| (other.addr, other.len) == (one.addr, one.len))
         };
         let gone = self.settings.prefixes.iter().filter(|prefix| !is_in(&settings.prefixes, prefix));
-        self.deprecated.extend(gone.map(|prefix| (*prefix, now + DEPRECATED_FOR)));
+        let gone = gone.map(|prefix| (limited(&self.settings, prefix, now), now + DEPRECATED_FOR));
+        self.deprecated.extend(gone);
         self.deprecated.retain(|(prefix, _)| !is_in(&settings.prefixes, prefix));
         let excess = self.deprecated.len().saturating_sub(DEPRECATED_MAX);
         self.deprecated.drain(..excess);
@@ -262,6 +270,7 @@ impl Link {
             let left = u32::try_from(until.since(now).as_secs()).unwrap_or(u32::MAX);
             Prefix { valid_s: left.min(prefix.valid_s), preferred_s: 0, ..*prefix }
         });
+        let prefixes = settings.prefixes.iter().map(move |prefix| limited(settings, prefix, now));
         let routes = settings
             .routes
             .iter()
@@ -276,7 +285,7 @@ impl Link {
         });
         core::iter::once(Opt::SourceLinkAddr(mac))
             .chain(settings.mtu.map(Opt::Mtu))
-            .chain(settings.prefixes.iter().copied().chain(deprecated).map(Opt::Prefix))
+            .chain(prefixes.chain(deprecated).map(Opt::Prefix))
             .chain(servers)
             .chain(search)
             .chain(routes)

@@ -23,6 +23,10 @@ pub struct Learned {
     pub routers: Vec<Ipv6Addr>,
     /// Bytes of the largest IPv6 packet, if routers say less than the device.
     pub mtu: Option<u32>,
+    /// The last router heard says that addresses are to be had by DHCPv6.
+    pub managed: bool,
+    /// It says that other configuration is.
+    pub other: bool,
     /// Hop limit of what we send, if routers say so.
     pub hop_limit: Option<u8>,
     /// Reachable time of neighbours.
@@ -66,6 +70,8 @@ impl Default for Learned {
             refused: Vec::new(),
             router: None,
             routers: Vec::new(),
+            managed: false,
+            other: false,
             mtu: None,
             hop_limit: None,
             reachable: REACHABLE,

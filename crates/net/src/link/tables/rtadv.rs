@@ -1,8 +1,11 @@
 //! Settings of router advertisements that are sent.
 
+use core::net::Ipv6Addr;
 use core::time::Duration;
 
 use wire::nd::{Pref64, Preference, Prefix, RouteInfo};
+
+use crate::base::time::Instant;
 
 /// Prefixes that an interface advertises.
 pub const RTADV_PREFIXES_MAX: usize = 16;
@@ -12,6 +15,30 @@ pub const RTADV_SERVERS_MAX: usize = 4;
 pub const RTADV_ROUTES_MAX: usize = 8;
 /// Bytes of the search list that an interface advertises, as DNS writes names.
 pub const RTADV_SEARCH_MAX: usize = 240;
+
+/// When a prefix ends that is not ours for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RtadvExpiry {
+    /// The first address of the prefix.
+    pub addr: Ipv6Addr,
+    /// Its length.
+    pub len: u8,
+    /// When it is not used any more for what is new.
+    pub preferred: Instant,
+    /// When it is not used any more at all.
+    pub valid: Instant,
+}
+
+impl RtadvExpiry {
+    /// Shortens lifetimes to what is left of the prefix.
+    #[must_use]
+    pub fn limit(&self, prefix: Prefix, now: Instant) -> Prefix {
+        let left = |until: Instant| u32::try_from(until.since(now).as_secs()).unwrap_or(u32::MAX);
+        let valid_s = prefix.valid_s.min(left(self.valid));
+        let preferred_s = prefix.preferred_s.min(left(self.preferred)).min(valid_s);
+        Prefix { valid_s, preferred_s, ..prefix }
+    }
+}
 
 /// Contents and intervals of an interface's advertisements. The limits above keep an advertisement within 1280 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +63,8 @@ pub struct RtadvSettings {
     pub mtu: Option<u32>,
     /// Prefixes.
     pub prefixes: Vec<Prefix>,
+    /// Ends of prefixes that were delegated: their lifetimes are no longer than what is left.
+    pub expiring: Vec<RtadvExpiry>,
     /// Name servers.
     pub servers: Vec<[u8; 16]>,
     /// Search list of domain names as DNS writes them, filled up with zeros to units of eight bytes.
@@ -62,6 +91,7 @@ impl Default for RtadvSettings {
             retrans_ms: 0,
             mtu: None,
             prefixes: Vec::new(),
+            expiring: Vec::new(),
             servers: Vec::new(),
             search: Box::default(),
             dns_lifetime_s: 1800,

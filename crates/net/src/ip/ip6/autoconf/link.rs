@@ -39,6 +39,8 @@ pub(super) struct Link {
     name: String,
     mac: Mac,
     device_mtu: u32,
+    managed: bool,
+    other: bool,
     mtu: Option<u32>,
     hop_limit: Option<u8>,
     reachable: Duration,
@@ -81,6 +83,8 @@ impl Link {
             name: ifnet.name.clone(),
             mac: ifnet.mac,
             device_mtu: ifnet.mtu,
+            managed: false,
+            other: false,
             mtu: None,
             hop_limit: None,
             reachable: REACHABLE,
@@ -153,6 +157,7 @@ impl Link {
     /// A hop limit below the usual one is not believed: with 1, one packet would cut us off (CVE-2015-2922).
     //= https://www.rfc-editor.org/rfc/rfc4861#section-6.3.4
     fn take_parameters(&mut self, said: &RouterAdvert, mtu: Option<u32>) {
+        (self.managed, self.other) = (said.managed, said.other);
         if said.hop_limit >= HOP_LIMIT {
             self.hop_limit = Some(said.hop_limit);
         }
@@ -199,6 +204,8 @@ impl Link {
             refused: Vec::new(),
             router: self.routers.chosen(),
             routers: self.routers.addrs(),
+            managed: self.managed,
+            other: self.other,
             mtu: self.mtu,
             hop_limit: self.hop_limit,
             reachable: self.reachable,
