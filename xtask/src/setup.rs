@@ -28,6 +28,11 @@ const NEEDED: &[Needed] = &[
     Needed { program: "udhcpc", package: "udhcpc", why: "a DHCP client of others" },
     Needed { program: "dhclient", package: "isc-dhcp-client", why: "another DHCP client" },
     Needed { program: "dnsmasq", package: "dnsmasq-base", why: "a DHCP server of others" },
+    Needed {
+        program: "kea-dhcp6",
+        package: "kea-dhcp6-server",
+        why: "a DHCPv6 server that delegates prefixes",
+    },
     Needed { program: "udhcpd", package: "udhcpd", why: "another DHCP server" },
     Needed { program: "nft", package: "nftables", why: "a Linux host that falls silent, end to end" },
     Needed { program: "tcpdump", package: "tcpdump", why: "what it selects and prints, beside our captures" },

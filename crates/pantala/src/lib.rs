@@ -103,6 +103,7 @@ mod cli;
 pub mod config;
 mod daemon;
 mod dhcp;
+mod dhcp6;
 #[cfg(feature = "cli")]
 mod demo;
 #[cfg(feature = "cli")]

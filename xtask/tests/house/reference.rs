@@ -13,6 +13,8 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("memif.rs", "OPTIONS", "memif"),
     ("autoconf.rs", "KEYS", "Autoconfiguration"),
     ("ra.rs", "KEYS", "Router advertisements"),
+    ("dhcp6_client.rs", "KEYS", "DHCPv6 client"),
+    ("dhcp6_server.rs", "KEYS", "DHCPv6 server"),
     ("draft.rs", "ROUTE", "Route"),
     ("route_sources.rs", "KEYS", "Routes of others"),
     ("route_sources.rs", "FPM", "FRR"),

@@ -37,7 +37,7 @@ pub(super) fn read(interface: &Fields<'_>, report: &mut Report<'_>) -> Option<Dh
     })
 }
 
-fn path(text: &str) -> Result<PathBuf, Wrong> {
+pub(super) fn path(text: &str) -> Result<PathBuf, Wrong> {
     if text.is_empty() || text.ends_with('/') {
         let help = "write a path as in \"/var/lib/pantala/wan.lease\"";
         return Err(Wrong::new("this cannot be the name of a file", help));

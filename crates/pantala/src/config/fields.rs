@@ -50,6 +50,11 @@ impl<'t> Fields<'t> {
         value.get_ref().as_table().map(|table| At::new(table, value.span()))
     }
 
+    /// The value of a key, whatever it is.
+    pub(crate) fn value(&self, key: &str) -> Option<&'t Spanned<DeValue<'t>>> {
+        self.table.get(key)
+    }
+
     pub(crate) fn text(&self, key: &str, report: &mut Report<'_>) -> Option<At<String>> {
         let value = self.table.get(key)?;
         let text = value.get_ref().as_str().map(str::to_owned);

@@ -24,6 +24,8 @@ pub(crate) mod fields;
 pub(crate) mod problem;
 mod programs;
 pub(crate) mod dhcp;
+mod dhcp6_client;
+mod dhcp6_server;
 mod dhcp_client;
 mod kernel_ports;
 mod publish;
@@ -42,6 +44,8 @@ pub(crate) use device::memif::word as memif_role;
 pub use device::{Bridge, Device, Memif, TagKind, Tunnel, Vlan, Vxlan, XdpMode};
 pub use dhcp::DhcpServer;
 pub use dhcp_client::DhcpClient;
+pub use dhcp6_client::{Dhcp6Client, Leased, PrefixFrom, Resolver};
+pub use dhcp6_server::Dhcp6Server;
 pub use fdb::{BridgeKeys, Fdb, Place, StaticAddress};
 pub use http::Http;
 pub use kernel_ports::KernelPorts;
@@ -226,10 +230,18 @@ pub struct Interface {
     pub kernel_ports: Vec<KernelPorts>,
     /// DHCP client, if an IPv4 address is to be leased.
     pub dhcp: Option<DhcpClient>,
-    /// The address that is leased. No file has it.
-    pub leased: Option<IpNet>,
+    /// DHCPv6 client, if it is one.
+    pub dhcp6: Option<Dhcp6Client>,
+    /// The prefix of another interface that it has a subnet of.
+    pub prefix_from: Option<PrefixFrom>,
+    /// The addresses that are leased, or in delegated prefixes. No file has them.
+    pub leased: Vec<Leased>,
+    /// Name servers of the provider whose it passes on. No file has them.
+    pub resolver: Resolver,
     /// DHCP server for its link, if it is one.
     pub dhcp_server: Option<DhcpServer>,
+    /// Stateless DHCPv6 server for its link, if it is one.
+    pub dhcp6_server: Option<Dhcp6Server>,
     /// Addresses of other hosts that it answers for.
     pub publish: Publish,
 }

@@ -4,9 +4,12 @@ use core::net::Ipv6Addr;
 use core::time::Duration;
 
 use ipnet::{IpNet, Ipv6Net};
-use net::tables::{RTADV_PREFIXES_MAX, RTADV_ROUTES_MAX, RTADV_SEARCH_MAX, RTADV_SERVERS_MAX, RtadvSettings};
+use net::tables::{
+    RTADV_PREFIXES_MAX, RTADV_ROUTES_MAX, RTADV_SEARCH_MAX, RTADV_SERVERS_MAX, RtadvExpiry, RtadvSettings,
+};
 use wire::nd::{Pref64, Preference, Prefix, RouteInfo};
 
+use super::Interface;
 use super::draft::unknown_word;
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
@@ -27,6 +30,7 @@ const KEYS: &[&str] = &[
     "valid_s",
     "preferred_s",
     "dns",
+    "dns_from",
     "search",
     "dns_lifetime_s",
     "route",
@@ -56,9 +60,39 @@ pub struct Ra {
     pub prefixes: Option<Vec<Ipv6Net>>,
     /// Flags and lifetimes of all prefixes.
     pub prefix: Prefix,
+    /// The interface whose provider's name servers and search list are advertised besides.
+    pub dns_from: Option<String>,
 }
 
 impl Ra {
+    /// What an interface advertises: its own prefixes, those that it was delegated for as long as it may use them, and what its
+    /// provider has told of.
+    #[must_use]
+    pub fn of(&self, interface: &Interface) -> RtadvSettings {
+        let mut settings = self.with_addresses(&interface.addresses);
+        for leased in &interface.leased {
+            let (IpNet::V6(net), Some((preferred, valid))) = (leased.net.trunc(), leased.until) else {
+                continue;
+            };
+            let (addr, len) = (net.addr(), net.prefix_len());
+            settings.expiring.push(RtadvExpiry { addr, len, preferred, valid });
+            let is_there = settings.prefixes.iter().any(|prefix| (prefix.addr, prefix.len) == (addr, len));
+            if !is_there && settings.prefixes.len() < RTADV_PREFIXES_MAX {
+                settings.prefixes.push(Prefix { addr, len, ..self.prefix });
+            }
+        }
+        settings.other |= interface.dhcp6_server.is_some();
+        let room = RTADV_SERVERS_MAX.saturating_sub(settings.servers.len());
+        let learnt = interface.resolver.dns.iter().map(Ipv6Addr::octets).take(room);
+        settings.servers.extend(learnt);
+        if settings.search.is_empty() && interface.resolver.search.len() <= RTADV_SEARCH_MAX {
+            let mut names = interface.resolver.search.clone();
+            names.resize(names.len().next_multiple_of(8), 0);
+            settings.search = names.into();
+        }
+        settings
+    }
+
     /// What an interface with these addresses advertises.
     #[must_use]
     pub fn with_addresses<'n>(&self, addresses: impl IntoIterator<Item = &'n IpNet>) -> RtadvSettings {
@@ -130,6 +164,7 @@ fn section(fields: &Fields<'_>, report: &mut Report<'_>) -> Ra {
         retrans_ms,
         mtu,
         prefixes: Vec::new(),
+        expiring: Vec::new(),
         servers: servers.iter().map(Ipv6Addr::octets).collect(),
         search: search(fields, report),
         dns_lifetime_s,
@@ -143,7 +178,8 @@ fn section(fields: &Fields<'_>, report: &mut Report<'_>) -> Ra {
     let prefixes = at_most(RTADV_PREFIXES_MAX, "prefixes", prefixes, report);
     let (valid_s, preferred_s) = lifetimes(fields, report);
     let prefix = Prefix { addr: Ipv6Addr::UNSPECIFIED, len: 0, on_link, autonomous, valid_s, preferred_s };
-    Ra { settings, prefixes: fields.key("prefix").map(|_| prefixes), prefix }
+    let dns_from = fields.text("dns_from", report).map(|at| at.value);
+    Ra { settings, prefixes: fields.key("prefix").map(|_| prefixes), prefix, dns_from }
 }
 
 /// The shortest and the longest interval.
@@ -209,7 +245,7 @@ fn network(text: &str) -> Result<Ipv6Net, Wrong> {
     Ok(net)
 }
 
-fn server(text: &str) -> Result<Ipv6Addr, Wrong> {
+pub(super) fn server(text: &str) -> Result<Ipv6Addr, Wrong> {
     let help = "write IPv6 addresses; DHCPv4 tells those of IPv4";
     text.parse().map_err(|_| Wrong::new(format!("`{text}` is no IPv6 address"), help))
 }
@@ -241,7 +277,7 @@ fn search(fields: &Fields<'_>, report: &mut Report<'_>) -> Box<[u8]> {
 }
 
 /// A domain name as DNS writes it (RFC 1035 §3.1).
-fn domain(text: &str) -> Result<Vec<u8>, Wrong> {
+pub(super) fn domain(text: &str) -> Result<Vec<u8>, Wrong> {
     let wrong = || Wrong::new(format!("`{text}` is no domain name"), "write it as in \"office.example\"");
     let mut bytes = Vec::new();
     for label in text.strip_suffix('.').unwrap_or(text).split('.') {

@@ -102,7 +102,11 @@ fn every_key_arrives_in_the_configuration() {
         kernel_ports: vec![],
         dhcp_server: None,
         dhcp: None,
-        leased: None,
+        dhcp6: None,
+        dhcp6_server: None,
+        prefix_from: None,
+        leased: Vec::new(),
+        resolver: Resolver::default(),
         publish: Publish::default(),
     };
     assert_eq!(config.interfaces[0], lan);

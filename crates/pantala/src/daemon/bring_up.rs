@@ -12,6 +12,7 @@ use super::control::Control;
 use super::cpus::Cpus;
 use super::device::{self, Workshop};
 use super::dhcp::Dhcp;
+use super::dhcp6_clients::Dhcp6;
 use super::ra_updates::Learning;
 use super::ring_placement::RingPlacement;
 use super::route_sources::RouteSources;
@@ -86,6 +87,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         route_sources: RouteSources::default(),
         firewall,
         dhcp: Dhcp::default(),
+        dhcp6: Dhcp6::default(),
         pings,
         captures: Captures::default(),
         sites,

@@ -16,6 +16,7 @@ use super::admin::HttpService;
 use super::cpus::{Cpus, NewRing};
 use super::device::{self, Workshop};
 use super::dhcp::Dhcp;
+use super::dhcp6_clients::Dhcp6;
 use super::log;
 use super::ready_waiters::Waiting;
 use super::ring_placement::RingPlacement;
@@ -54,8 +55,10 @@ pub(crate) struct Control {
     /// Routes of others.
     pub(super) route_sources: RouteSources,
     pub(crate) firewall: FirewallControl,
-    /// DHCP servers.
+    /// DHCP servers and clients.
     pub(super) dhcp: Dhcp,
+    /// DHCPv6 servers and clients.
+    pub(super) dhcp6: Dhcp6,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
     /// Captures that run.
@@ -205,6 +208,7 @@ impl Control {
     pub(crate) fn shut_down(&mut self) -> Result<(), Error> {
         let readers = self.end_sites(&[]);
         self.end_services(&[]);
+        self.release_dhcp6();
         self.say_farewell();
         let closed = self.cpus.shut_down();
         // Programs are detached and interfaces are put back.

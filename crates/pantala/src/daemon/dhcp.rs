@@ -1,6 +1,6 @@
 //! DHCP on interfaces: the control thread answers what netisrs bring; servers here, clients in [`super::dhcp_clients`].
 
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -115,6 +115,7 @@ impl Control {
         let is_there = |index| self.dhcp.servers.iter().any(|server| server.index == index);
         self.dhcp.probes.retain(|probe| is_there(probe.index));
         self.settle_dhcp_clients();
+        self.settle_dhcp6();
         if let Err(why) = self.listen_to_dhcp() {
             log::error(&why.error);
         }
@@ -123,7 +124,10 @@ impl Control {
     /// Has netisrs bring the messages of interfaces with servers.
     fn listen_to_dhcp(&mut self) -> Result<(), Error> {
         let servers = self.dhcp.servers.iter().map(|server| server.index);
-        let indices: Vec<IfIndex> = servers.chain(self.dhcp.clients.iter().map(|own| own.index)).collect();
+        let clients = self.dhcp.clients.iter().map(|own| own.index);
+        let mut indices: Vec<IfIndex> = servers.chain(clients).chain(self.dhcp6.interfaces()).collect();
+        indices.sort_unstable();
+        indices.dedup();
         if indices == self.dhcp.heard {
             return Ok(());
         }
@@ -139,8 +143,11 @@ impl Control {
     }
 
     fn dhcp_arrived(&mut self, arrived: &Arrived) {
-        if arrived.to.port() != SERVER {
-            return self.dhcp_client_arrived(arrived);
+        match arrived.to.port() {
+            SERVER => {}
+            wire::dhcp6::CLIENT => return self.dhcp6_client_arrived(arrived),
+            wire::dhcp6::SERVER => return self.dhcp6_server_arrived(arrived),
+            _ => return self.dhcp_client_arrived(arrived),
         }
         let Some(at) = self.dhcp.servers.iter().position(|server| server.index == arrived.ifindex) else {
             return;
@@ -186,8 +193,9 @@ impl Control {
                 }
                 Some(Act::Probe(addr)) => act = server.probed(addr, false, now()),
                 Some(Act::Send { to, mac, message }) => {
-                    let from = SocketAddrV4::new(server.settings.own.addr(), SERVER);
-                    let outgoing = Outgoing { ifindex, from, to, mac, message: message.to_bytes() };
+                    let from = SocketAddr::new(server.settings.own.addr().into(), SERVER);
+                    let (to, message) = (to.into(), message.to_bytes());
+                    let outgoing = Outgoing { ifindex, from, to, mac, message };
                     // Without a buffer it is lost, as on a wire: clients repeat themselves.
                     if let Err(why) = self.cpus.call(0, move |netisr| dhcp::send(&mut netisr.cpu, &outgoing))
                     {
@@ -223,10 +231,12 @@ impl Control {
     fn run_dhcp(&mut self) {
         self.end_probes();
         self.run_dhcp_clients();
+        self.run_dhcp6_clients();
     }
 
     fn next_of_dhcp(&self) -> Option<Instant> {
-        let clients = self.next_of_dhcp_clients().map(|left| Instant::now() + left);
+        let clients = self.next_of_dhcp_clients().into_iter().chain(self.next_of_dhcp6());
+        let clients = clients.map(|left| Instant::now() + left);
         self.dhcp.probes.iter().map(|probe| probe.until).chain(clients).min()
     }
 

@@ -1,7 +1,7 @@
 //! DHCP clients of interfaces: the address of a lease is one of the interface's, and its router the default route.
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddrV4};
-use std::io::{self, Write as _};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,8 +13,9 @@ use super::control::Control;
 use super::reload::Scope;
 use super::{entropy, log};
 use crate::api::{AddressState, DhcpClient, RouteEdit, RouteMetrics, RouteRequest};
-use crate::config::{Config, Interface};
+use crate::config::{Interface, Leased};
 use crate::dhcp::client::{Act, Client, Lease, State};
+use crate::dhcp::file;
 use crate::dhcp::message::Message;
 
 /// Time after which an address that is used by another host is known to be, milliseconds.
@@ -37,13 +38,11 @@ pub(super) struct Running {
 }
 
 impl Control {
-    /// Gives interfaces with a DHCP client the address of their lease.
-    pub(super) fn with_leases(&self, new: &mut Config) {
-        for interface in &mut new.interfaces {
-            let own = self.dhcp.clients.iter().find(|own| own.interface == interface.name);
-            let lease = own.and_then(|own| own.in_use.as_ref()).filter(|_| interface.dhcp.is_some());
-            interface.leased = lease.map(|lease| IpNet::V4(lease.addr));
-        }
+    /// The address that an interface has leased.
+    pub(super) fn leased_v4(&self, interface: &Interface) -> Option<Leased> {
+        let own = self.dhcp.clients.iter().find(|own| own.interface == interface.name)?;
+        let lease = own.in_use.as_ref().filter(|_| interface.dhcp.is_some())?;
+        Some(Leased { net: IpNet::V4(lease.addr), until: None })
     }
 
     /// Begins and ends clients as the configuration in force has them.
@@ -55,7 +54,7 @@ impl Control {
             if let Some(at) =
                 before.iter().position(|client| client.interface == *name && client.path == path)
             {
-                self.dhcp.clients.push(before.swap_remove(at));
+                self.dhcp.clients.push(Running { index: own.index, ..before.swap_remove(at) });
                 continue;
             }
             let known = std::fs::read_to_string(&path).ok().and_then(|text| read(&text));
@@ -132,9 +131,9 @@ impl Control {
             let Some(own) = self.dhcp.clients.iter_mut().find(|own| own.interface == name) else { return };
             match act {
                 Act::Send { from, to, message } => {
-                    let from = SocketAddrV4::new(from, CLIENT);
-                    let outgoing =
-                        Outgoing { ifindex: own.index, from, to, mac: None, message: message.to_bytes() };
+                    let from = SocketAddr::new(from.into(), CLIENT);
+                    let (to, message) = (to.into(), message.to_bytes());
+                    let outgoing = Outgoing { ifindex: own.index, from, to, mac: None, message };
                     // What is lost is sent again.
                     if let Err(why) = self.cpus.call(0, move |netisr| dhcp::send(&mut netisr.cpu, &outgoing))
                     {
@@ -262,12 +261,7 @@ fn write(path: &Path, lease: &Lease) -> io::Result<()> {
     let domain = domain.as_deref().unwrap_or("-");
     let text =
         format!("{addr} {server} {} {} {domain} {renew} {rebind} {expires}\n", list(routers), list(dns));
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let mut file = std::fs::File::create(&name)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&name, path)
+    file::replace(path, &text)
 }
 
 /// Reads it. What a crash has left of a line is no lease.

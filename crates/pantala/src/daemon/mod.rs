@@ -32,6 +32,8 @@ pub(crate) mod control;
 pub(crate) mod cpus;
 pub(crate) mod device;
 mod dhcp;
+mod dhcp6_clients;
+mod dhcp6_servers;
 mod dhcp_clients;
 pub(crate) mod entropy;
 mod flow_offload;

@@ -33,6 +33,7 @@ impl Control {
         if let Err(why) = self.publish() {
             log::error(&why.error);
         }
+        self.routers_said();
     }
 
     /// Returns the links learnt so far.

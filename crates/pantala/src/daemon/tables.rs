@@ -67,8 +67,13 @@ impl Attached {
 
     /// Its addresses: the configured and leased ones, and the link-local one.
     pub(crate) fn addresses(&self) -> Vec<IfAddr> {
-        let configured = self.config.addresses.iter().chain(&self.config.leased);
-        let configured = configured.map(|net| IfAddr { addr: net.addr(), prefix_len: net.prefix_len() });
+        let leased = self.config.leased.iter().map(|leased| &leased.net);
+        let configured = self
+            .config
+            .addresses
+            .iter()
+            .chain(leased)
+            .map(|net| IfAddr { addr: net.addr(), prefix_len: net.prefix_len() });
         let mut all: Vec<_> = configured.collect();
         if self.mtu() >= MTU_MIN_V6 && !self.config.is_port && !all.iter().any(|own| is_link_local(own.addr))
         {
@@ -153,6 +158,11 @@ impl Attached {
         Some(bridge::Port { bridge: bridge.index, is_private, is_span, stp })
     }
 
+    /// Groups that servers here listen to.
+    fn groups(&self) -> Vec<IpAddr> {
+        self.config.dhcp6_server.iter().map(|_| IpAddr::V6(wire::dhcp6::ALL_AGENTS)).collect()
+    }
+
     fn ifnet(&self, attached: &[Self]) -> Ifnet {
         Ifnet {
             index: self.index,
@@ -170,9 +180,9 @@ impl Attached {
                 attached.iter().find(|other| other.config.name == name).map(|other| other.index)
             }),
             port: self.port(attached),
-            groups: Vec::new(),
+            groups: self.groups(),
             autoconf: self.autoconf(),
-            rtadv: self.config.ra.as_ref().map(|ra| Arc::new(ra.with_addresses(&self.config.addresses))),
+            rtadv: self.config.ra.as_ref().map(|ra| Arc::new(ra.of(&self.config))),
             learned: Arc::clone(&self.learned),
             published: Arc::new(self.by_hand.with(&self.config.publish)),
         }

@@ -2,6 +2,7 @@
 //! messages and send them ([`net::dhcp`]).
 
 pub(crate) mod client;
+pub(crate) mod file;
 pub(crate) mod leases;
 pub(crate) mod message;
 pub(crate) mod server;

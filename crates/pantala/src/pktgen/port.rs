@@ -7,7 +7,7 @@ use dev::sys::promisc::Promisc;
 use pkt::{Arena, Pool};
 use wire::ether::Mac;
 
-use crate::config::{Device, Interface, RxCsum, Wires};
+use crate::config::{Device, Interface, Resolver, RxCsum, Wires};
 use crate::daemon::cpus::NewRing;
 use crate::daemon::device::{self, Hold, Workshop};
 use crate::daemon::log;
@@ -114,7 +114,11 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         kernel_ports: Vec::new(),
         dhcp_server: None,
         dhcp: None,
-        leased: None,
+        dhcp6: None,
+        dhcp6_server: None,
+        prefix_from: None,
+        leased: Vec::new(),
+        resolver: Resolver::default(),
         publish: crate::config::Publish::default(),
     }
 }

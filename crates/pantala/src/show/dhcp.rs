@@ -1,12 +1,66 @@
 //! `dhcp`.
 
+use core::net::Ipv6Addr;
+
 use super::neighbours::duration;
 use super::table::Table;
-use crate::api::{Dhcp, DhcpClient, DhcpCounters, DhcpLease, DhcpServer};
+use crate::api::{
+    Dhcp, Dhcp6Client, Dhcp6Counters, Dhcp6Lease, Dhcp6Server, DhcpClient, DhcpCounters, DhcpLease,
+    DhcpServer,
+};
 
 /// Clients, and servers with their leases.
 pub(crate) fn dhcp(all: &Dhcp) -> String {
-    all.clients.iter().map(client).chain(all.servers.iter().map(server)).collect::<Vec<_>>().join("\n")
+    let v4 = all.clients.iter().map(client).chain(all.servers.iter().map(server));
+    let v6 = all.clients6.iter().map(client6).chain(all.servers6.iter().map(server6));
+    v4.chain(v6).collect::<Vec<_>>().join("\n")
+}
+
+fn client6(client: &Dhcp6Client) -> String {
+    let Dhcp6Client {
+        interface,
+        state,
+        sent,
+        replies,
+        refused,
+        malformed,
+        ignored,
+        conflicts,
+        renumbered,
+        ..
+    } = client;
+    let mut text = format!("{interface}: DHCPv6 client, {state}");
+    if let Some(seconds) = client.renew_s {
+        text += &format!(", renews in {}", duration(seconds));
+    }
+    text.push('\n');
+    for Dhcp6Lease { prefix, preferred_s, valid_s } in &client.leases {
+        let (preferred, valid) = (duration(*preferred_s), duration(*valid_s));
+        text += &format!("\t{prefix} preferred {preferred}, valid {valid}\n");
+    }
+    text += &parameters(&client.dns, &client.search, &client.sntp);
+    text + &format!(
+        "\tsent {sent}, replies {replies}, refused {refused}, malformed {malformed}, ignored {ignored}, conflicts {conflicts}, \
+         renumbered {renumbered}\n"
+    )
+}
+
+fn server6(server: &Dhcp6Server) -> String {
+    let Dhcp6Counters { received, replies, malformed, ignored, limited } = server.counters;
+    let text = format!("{}: DHCPv6 server, stateless\n", server.interface);
+    let text = text + &parameters(&server.dns, &server.search, &server.sntp);
+    text + &format!(
+        "\treceived {received}, replies {replies}, malformed {malformed}, ignored {ignored}, limited {limited}\n"
+    )
+}
+
+fn parameters(dns: &[Ipv6Addr], search: &[String], sntp: &[Ipv6Addr]) -> String {
+    let words = |addrs: &[Ipv6Addr]| addrs.iter().map(Ipv6Addr::to_string).collect::<Vec<_>>().join(" ");
+    let all = [("dns", words(dns)), ("search", search.join(" ")), ("sntp", words(sntp))];
+    all.iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("\t{name} {value}\n"))
+        .collect()
 }
 
 fn client(client: &DhcpClient) -> String {

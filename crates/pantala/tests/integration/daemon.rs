@@ -6,6 +6,7 @@ mod changes;
 mod dashboard;
 mod devices;
 mod dhcp;
+mod dhcp6;
 mod ends;
 mod full_disk;
 mod hotplug;
@@ -29,6 +30,7 @@ harness::modules![
     dashboard,
     devices,
     dhcp,
+    dhcp6,
     ends,
     full_disk,
     hotplug,

@@ -1,8 +1,8 @@
 //! DHCP on an interface.
 
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
-use ipnet::Ipv4Net;
+use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use crate::Mac;
@@ -15,6 +15,10 @@ pub struct Dhcp {
     pub servers: Vec<DhcpServer>,
     /// Its clients.
     pub clients: Vec<DhcpClient>,
+    /// Its DHCPv6 servers.
+    pub servers6: Vec<Dhcp6Server>,
+    /// Its DHCPv6 clients.
+    pub clients6: Vec<Dhcp6Client>,
 }
 
 /// An interface with a DHCP client.
@@ -112,4 +116,83 @@ pub struct DhcpCounters {
     pub probes_full: u64,
     /// Leases not given because they could not be written to disk.
     pub not_written: u64,
+}
+
+/// An interface with a DHCPv6 client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dhcp6Client {
+    /// The interface.
+    pub interface: String,
+    /// The state: `idle`, `soliciting`, `requesting`, `confirming`, `bound`, `renewing`, `rebinding`, `declining`, `informing` or
+    /// `informed`.
+    pub state: String,
+    /// Addresses and delegated prefixes.
+    pub leases: Vec<Dhcp6Lease>,
+    /// DUID of the server that has given them, in hexadecimal digits.
+    pub server: Option<String>,
+    /// Name servers.
+    pub dns: Vec<Ipv6Addr>,
+    /// Search list of domain names.
+    pub search: Vec<String>,
+    /// Time servers.
+    pub sntp: Vec<Ipv6Addr>,
+    /// Seconds until the lease is renewed.
+    pub renew_s: Option<u64>,
+    /// Seconds until it is rebound.
+    pub rebind_s: Option<u64>,
+    /// Messages sent.
+    pub sent: u64,
+    /// Replies received.
+    pub replies: u64,
+    /// Answers without what was asked for.
+    pub refused: u64,
+    /// Messages that could not be read.
+    pub malformed: u64,
+    /// Messages that were not for it, not expected or not usable.
+    pub ignored: u64,
+    /// Addresses found in use by another host, and declined.
+    pub conflicts: u64,
+    /// Leases with other prefixes than the one before.
+    pub renumbered: u64,
+}
+
+/// An address, with 128 bits, or a delegated prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dhcp6Lease {
+    /// The address or prefix.
+    pub prefix: Ipv6Net,
+    /// Seconds until it is deprecated.
+    pub preferred_s: u64,
+    /// Seconds until it ends.
+    pub valid_s: u64,
+}
+
+/// An interface with a stateless DHCPv6 server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dhcp6Server {
+    /// The interface.
+    pub interface: String,
+    /// Name servers that it tells.
+    pub dns: Vec<Ipv6Addr>,
+    /// Search list of domain names.
+    pub search: Vec<String>,
+    /// Time servers.
+    pub sntp: Vec<Ipv6Addr>,
+    /// Counters.
+    pub counters: Dhcp6Counters,
+}
+
+/// Counters of a DHCPv6 server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dhcp6Counters {
+    /// Messages received.
+    pub received: u64,
+    /// Replies sent.
+    pub replies: u64,
+    /// Messages that could not be read.
+    pub malformed: u64,
+    /// Messages for other servers, or about leases.
+    pub ignored: u64,
+    /// Questions dropped because they came faster than 100 in a second.
+    pub limited: u64,
 }

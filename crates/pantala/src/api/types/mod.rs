@@ -34,7 +34,10 @@ pub use super::firewall::types::{
 pub(crate) use capture::wall_ns;
 pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
 pub use config::{ConfigEdit, ConfigEdits, ReloadRequest, RunningConfiguration, UndoRequest};
-pub use dhcp::{Dhcp, DhcpClient, DhcpCounters, DhcpLease, DhcpServer};
+pub use dhcp::{
+    Dhcp, Dhcp6Client, Dhcp6Counters, Dhcp6Lease, Dhcp6Server, DhcpClient, DhcpCounters, DhcpLease,
+    DhcpServer,
+};
 pub use error::{Error, ErrorKind, TextProblem};
 pub use http::{HttpCounter, HttpListener};
 pub use interface::{

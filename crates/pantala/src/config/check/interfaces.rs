@@ -2,6 +2,7 @@
 
 mod bridges;
 pub(crate) mod dhcp;
+mod providers;
 mod shared;
 mod tunnels;
 mod vlans;
@@ -18,7 +19,7 @@ use net::ifq::{Discipline, QueueSpec};
 
 use crate::config::draft::{DraftInterface, DraftQueue};
 use crate::config::problem::{At, Report, Wrong};
-use crate::config::{Device, Interface};
+use crate::config::{Device, Interface, Resolver};
 
 const ONCE: &str = "every address belongs to one interface, once";
 const APART: &str = "two links need two prefixes that do not contain each other";
@@ -49,6 +50,7 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
         queue(&draft.queue, report);
     }
     let links = links(drafts);
+    providers::check(drafts, &links, report);
     let interfaces = {
         let ports = bridges::ports(drafts);
         let built = drafts.iter().zip(&links);
@@ -125,7 +127,11 @@ fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface
         is_port,
         ra: draft.ra.clone(),
         dhcp: draft.dhcp.clone(),
-        leased: None,
+        dhcp6: draft.dhcp6.clone(),
+        dhcp6_server: draft.dhcp6_server.as_ref().map(|at| at.value.clone()),
+        prefix_from: draft.prefix_from.clone(),
+        leased: Vec::new(),
+        resolver: Resolver::default(),
         dhcp_server: draft.dhcp_server.as_ref().map(|at| at.value.clone()),
         kernel_ports: draft.kernel_ports.iter().map(|at| at.value.clone()).collect(),
         description: draft.description.as_ref().map(|at| at.value.clone()).filter(|text| !text.is_empty()),

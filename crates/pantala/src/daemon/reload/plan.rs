@@ -183,10 +183,28 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         let how = if new.dhcp.is_some() { "a DHCP client as configured" } else { "no DHCP client" };
         format!("interface {name}: {how}")
     });
-    let leased = (old.leased != new.leased).then(|| match new.leased {
-        Some(net) => format!("interface {name}: {net} is leased"),
-        None => format!("interface {name}: no address is leased"),
+    let dhcp6 = (old.dhcp6 != new.dhcp6).then(|| {
+        let how = if new.dhcp6.is_some() { "a DHCPv6 client as configured" } else { "no DHCPv6 client" };
+        format!("interface {name}: {how}")
     });
+    let dhcp6_server = (old.dhcp6_server != new.dhcp6_server).then(|| {
+        let how =
+            if new.dhcp6_server.is_some() { "a DHCPv6 server as configured" } else { "no DHCPv6 server" };
+        format!("interface {name}: {how}")
+    });
+    let prefix_from = (old.prefix_from != new.prefix_from).then(|| match &new.prefix_from {
+        Some(from) => format!("interface {name}: subnet {} of the prefix of {}", from.subnet, from.interface),
+        None => format!("interface {name}: no delegated prefix"),
+    });
+    let leased = (old.leased != new.leased).then(|| {
+        let nets: Vec<String> = new.leased.iter().map(|leased| leased.net.to_string()).collect();
+        match nets.is_empty() {
+            false => format!("interface {name}: {} leased", nets.join(", ")),
+            true => format!("interface {name}: no address is leased"),
+        }
+    });
+    let resolver =
+        (old.resolver != new.resolver).then(|| format!("interface {name}: name servers of the provider"));
     let dhcp_server = (old.dhcp_server != new.dhcp_server).then(|| {
         let how = if new.dhcp_server.is_some() { "a DHCP server as configured" } else { "no DHCP server" };
         format!("interface {name}: {how}")
@@ -210,7 +228,11 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(description)
         .chain(dhcp_server)
         .chain(dhcp)
+        .chain(dhcp6_server)
+        .chain(dhcp6)
+        .chain(prefix_from)
         .chain(leased)
+        .chain(resolver)
         .chain(publish)
         .collect()
 }

@@ -128,7 +128,12 @@ impl Stack for Control {
     }
 
     fn dhcp(&mut self) -> Result<Dhcp, Error> {
-        Ok(Dhcp { servers: self.list_dhcp(), clients: self.list_dhcp_clients() })
+        Ok(Dhcp {
+            servers: self.list_dhcp(),
+            clients: self.list_dhcp_clients(),
+            servers6: self.list_dhcp6_servers(),
+            clients6: self.list_dhcp6_clients(),
+        })
     }
 
     fn route_sources(&mut self) -> Result<Vec<RouteSource>, Error> {

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::daemon::lab::{Daemon, Lab, Wire, until};
 
 /// Whether a program is installed. Without it the test is skipped.
-fn has(program: &str, package: &str) -> bool {
+pub(crate) fn has(program: &str, package: &str) -> bool {
     let found =
         ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].iter().any(|dir| Path::new(dir).join(program).exists());
     if !found {

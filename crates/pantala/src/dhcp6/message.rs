@@ -1,0 +1,61 @@
+//! Messages of DHCPv6 that are sent. Those that come are read by [`wire::dhcp6`].
+
+use core::net::Ipv6Addr;
+
+use wire::dhcp6::{Kind, option};
+
+/// A message, or a part of one, that grows by options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Builder(Vec<u8>);
+
+impl Builder {
+    /// Begins a message between a client and a server.
+    pub(crate) fn new(kind: Kind, xid: u32) -> Self {
+        let [_, a, b, c] = xid.to_be_bytes();
+        Self(vec![kind as u8, a, b, c])
+    }
+
+    /// Adds an option; one that is too long for its length field is left out.
+    #[must_use]
+    pub(crate) fn with(mut self, code: u16, value: &[u8]) -> Self {
+        if let Ok(len) = u16::try_from(value.len()) {
+            self.0.extend(code.to_be_bytes().into_iter().chain(len.to_be_bytes()));
+            self.0.extend(value);
+        }
+        self
+    }
+
+    /// Adds an option if there is a value for it.
+    #[must_use]
+    pub(crate) fn with_some(self, code: u16, value: &[u8]) -> Self {
+        if value.is_empty() { self } else { self.with(code, value) }
+    }
+
+    /// Adds a list of addresses, if there are any.
+    #[must_use]
+    pub(crate) fn with_addrs(self, code: u16, addrs: &[Ipv6Addr]) -> Self {
+        let bytes: Vec<u8> = addrs.iter().flat_map(Ipv6Addr::octets).collect();
+        self.with_some(code, &bytes)
+    }
+
+    /// Adds an identity association with these addresses or prefixes, by their first address and length.
+    #[must_use]
+    pub(crate) fn with_association(self, code: u16, iaid: u32, leased: &[(Ipv6Addr, u8)]) -> Self {
+        let mut fixed = [0; 12];
+        fixed[..4].copy_from_slice(&iaid.to_be_bytes());
+        let ia = leased.iter().fold(Self(fixed.into()), |ia, (addr, len)| {
+            // Lifetimes of zero leave them to the server.
+            if code == option::IA_NA {
+                ia.with(option::IA_ADDR, &[&addr.octets()[..], &[0; 8]].concat())
+            } else {
+                ia.with(option::IA_PREFIX, &[&[0; 8][..], &[*len], &addr.octets()].concat())
+            }
+        });
+        self.with(code, &ia.0)
+    }
+
+    /// The bytes on the wire.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}

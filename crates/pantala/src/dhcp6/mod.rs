@@ -1,0 +1,7 @@
+//! DHCPv6 (RFC 8415): messages, a client and a server as functions of them. The control thread runs them (`daemon/dhcp6_clients`,
+//! `daemon/dhcp6_servers`); netisrs bring messages and send them ([`net::dhcp`]).
+
+pub(crate) mod client;
+pub(crate) mod lease;
+pub(crate) mod message;
+pub(crate) mod server;

@@ -1,0 +1,184 @@
+//! A provider's server delegates a prefix to us, of which our hosts get their addresses, and our server tells them the rest.
+
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::Signal;
+
+use crate::daemon::dhcp::has;
+use crate::daemon::lab::{Daemon, Lab, Wire, until};
+
+/// Kea as the provider's server, in the host's namespace, until it is dropped.
+struct Kea(Child);
+
+impl Kea {
+    /// Delegates prefixes of 56 bits of `pool`, with these lifetimes, and forgets all before.
+    fn start(lab: &Lab, pool: &str, [renew, rebind, preferred, valid]: [u32; 4]) -> Self {
+        let folder = lab.folder().display().to_string();
+        let conf = format!(
+            r#"{{ "Dhcp6": {{
+                "data-directory": "{folder}",
+                "interfaces-config": {{ "interfaces": ["far"] }},
+                "lease-database": {{ "type": "memfile", "persist": false }},
+                "renew-timer": {renew}, "rebind-timer": {rebind},
+                "preferred-lifetime": {preferred}, "valid-lifetime": {valid},
+                "option-data": [
+                    {{ "name": "dns-servers", "data": "2001:db8::53" }},
+                    {{ "name": "domain-search", "data": "isp.example" }} ],
+                "subnet6": [ {{
+                    "subnet": "2001:db8::/64", "interface": "far",
+                    "pools": [ {{ "pool": "2001:db8::1000-2001:db8::1fff" }} ],
+                    "pd-pools": [ {{ "prefix": "{pool}", "prefix-len": 40, "delegated-len": 56 }} ] }} ]
+            }} }}"#
+        );
+        std::fs::write(lab.folder().join("kea.conf"), conf).unwrap();
+        let settled = || {
+            let all = lab.host().netlink().unwrap().addresses().unwrap();
+            let is_ready = |addr: &std::net::IpAddr| matches!(addr, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local());
+            all.iter().any(|own| !own.tentative && is_ready(&own.net.addr()))
+        };
+        until("the host has a link-local address", settled);
+        let mut command = Command::new("kea-dhcp6");
+        command.args(["-c", &format!("{folder}/kea.conf")]);
+        command.envs([("KEA_PIDFILE_DIR", &folder), ("KEA_LOCKFILE_DIR", &folder)]);
+        let command = lab.host().put(&mut command).unwrap();
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Kea {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A router between the provider's wire and a TAP, whose kernel end in the router's namespace is a host.
+fn config(lab: &Lab, client: &str) -> String {
+    let folder = lab.folder().display().to_string();
+    let (socket, device) = (lab.socket().display().to_string(), lab.device());
+    format!(
+        "socket = \"{socket}\"\nforwarding = true\n\
+         [[interface]]\nname = \"wan\"\ndevice = \"{device}\"\n\
+         [interface.dhcp6]\nlease = \"{folder}/lease6\"\n{client}\n\
+         [[interface]]\nname = \"lan\"\ndevice = \"tap:pt1\"\nprefix_from = \"wan\"\nprefix_subnet = 5\n\
+         [interface.ra]\ninterval_s = 4\ndns_from = \"wan\"\n\
+         [interface.dhcp6_server]\ndns_from = \"wan\"\n"
+    )
+}
+
+/// Lets the kernel's end of the LAN take addresses.
+fn host_is_up(lab: &Lab) {
+    lab.router().run(|| dev::sys::sysctl::set("ipv6.conf.pt1.accept_ra", 2)).unwrap().unwrap();
+    lab.router().netlink().unwrap().set_up("pt1", true).unwrap();
+}
+
+/// The prefix that is delegated to us.
+fn delegated(daemon: &Daemon<'_>) -> Option<String> {
+    let leases = daemon.json("dhcp wan")["clients6"][0]["leases"].clone();
+    let all = leases.as_array()?.iter().filter_map(|lease| lease["prefix"].as_str().map(str::to_owned));
+    all.filter(|net| net.ends_with("/56")).last()
+}
+
+/// What stands before the subnet's number in addresses of our LAN.
+fn subnet(delegated: &str) -> String {
+    let net: ipnet::Ipv6Net = delegated.parse().unwrap();
+    let [a, b, c, d, ..] = net.network().segments();
+    format!("{a:x}:{b:x}:{c:x}:{:x}:", d | 5)
+}
+
+/// Addresses of the LAN's host, and whether they are deprecated, as iproute2 shows them.
+fn host_addresses(lab: &Lab) -> String {
+    let mut command = Command::new("ip");
+    let shown =
+        lab.router().put(command.args(["-6", "addr", "show", "dev", "pt1"])).unwrap().output().unwrap();
+    String::from_utf8(shown.stdout).unwrap()
+}
+
+fn on_lan(lab: &Lab, script: &str) -> Output {
+    let mut command = Command::new("sh");
+    lab.router().put(command.args(["-c", script])).unwrap().output().unwrap()
+}
+
+fn a_delegated_prefix_numbers_the_lan_outlives_a_crash_and_gives_way_to_another_one() {
+    if !has("kea-dhcp6", "kea-dhcp6-server") {
+        return;
+    }
+    let Some(lab) = Lab::new("pd", Wire::Veth { queues: 1 }) else { return };
+    lab.write(&config(&lab, "prefix_len = 56"));
+    let kea = Kea::start(&lab, "2001:db8:4400::", [6, 300, 600, 900]);
+    let daemon = lab.start();
+    host_is_up(&lab);
+    until("a prefix is delegated", || delegated(&daemon).is_some());
+    let first = delegated(&daemon).unwrap();
+    assert!(first.starts_with("2001:db8:44"), "{first}");
+    let old = subnet(&first);
+    until("the host has an address in the subnet", || host_addresses(&lab).contains(&old));
+    daemon.shows_line("ifconfig lan", &format!("{old}:1"));
+    // All else of the prefix is unreachable, and the subnet is not.
+    let elsewhere = first.replace("::/56", ":1::9");
+    let elsewhere = if first.contains("00::/56") { first.replace("00::/56", "77::9") } else { elsewhere };
+    daemon.shows_line(&format!("route -n get {elsewhere}"), "flags: <UP,REJECT");
+    daemon.shows_line(&format!("route -n get {old}:9"), "interface: lan");
+    let shown = daemon.shows("dhcp");
+    assert!(shown.contains("dns 2001:db8::53") && shown.contains("search isp.example"), "{shown}");
+    // Without its provider, and killed: it goes on with what it has.
+    drop(kea);
+    daemon.kill_and_go_on().wait().unwrap();
+    let daemon = lab.start();
+    host_is_up(&lab);
+    until("it has the same prefix", || delegated(&daemon).as_deref() == Some(&*first));
+    until("the host has an address in the subnet", || host_addresses(&lab).contains(&old));
+    // The provider has forgotten all, and has other prefixes.
+    let _kea = Kea::start(&lab, "2001:db8:5500::", [6, 300, 600, 900]);
+    until("another prefix is delegated", || {
+        delegated(&daemon).is_some_and(|net| net.starts_with("2001:db8:55"))
+    });
+    let new = subnet(&delegated(&daemon).unwrap());
+    until("the host prefers the new prefix", || {
+        let text = host_addresses(&lab);
+        let state = |prefix: &str| {
+            text.lines().find(|line| line.contains(prefix)).map(|line| line.contains("deprecated"))
+        };
+        (state(&old), state(&new)) == (Some(true), Some(false))
+    });
+    lab.write(&lab.config(""));
+    daemon.shows("reload");
+    assert!(!daemon.run(&format!("route -n get {elsewhere}")).1.contains("REJECT"));
+    assert!(daemon.end(Signal::TERM));
+}
+
+fn a_host_gets_the_providers_name_servers_from_our_server_and_a_lease_is_given_back_at_the_end() {
+    if !has("kea-dhcp6", "kea-dhcp6-server") || !has("dhclient", "isc-dhcp-client") {
+        return;
+    }
+    let Some(lab) = Lab::new("dhcp6", Wire::Veth { queues: 1 }) else { return };
+    lab.write(&config(&lab, "release = true\nrapid_commit = true"));
+    let _kea = Kea::start(&lab, "2001:db8:4400::", [300, 400, 600, 900]);
+    let daemon = lab.start();
+    host_is_up(&lab);
+    until("a prefix is delegated", || delegated(&daemon).is_some());
+    let old = subnet(&delegated(&daemon).unwrap());
+    until("the host has an address in the subnet", || host_addresses(&lab).contains(&old));
+    let folder = lab.folder().display().to_string();
+    let script = "#!/bin/sh\necho \"dns=$new_dhcp6_name_servers search=$new_dhcp6_domain_search\"\nexit 0\n";
+    std::fs::write(lab.folder().join("script"), script).unwrap();
+    let said = on_lan(
+        &lab,
+        &format!(
+            "chmod +x {folder}/script && timeout 15 dhclient -6 -S -1 -d -sf {folder}/script -lf {folder}/l \
+             -pf {folder}/p -cf /dev/null pt1"
+        ),
+    );
+    let text = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
+    assert!(text.contains("dns=2001:db8::53 search=isp.example"), "{text}");
+    let shown = daemon.json("dhcp lan");
+    assert_eq!(shown["servers6"][0]["counters"]["replies"], 1, "{shown}");
+    assert!(daemon.end(Signal::TERM));
+    let kept = std::fs::read_to_string(lab.folder().join("lease6")).unwrap();
+    assert!(!kept.contains("lease "), "{kept}");
+}
+
+harness::tests![
+    a_delegated_prefix_numbers_the_lan_outlives_a_crash_and_gives_way_to_another_one,
+    a_host_gets_the_providers_name_servers_from_our_server_and_a_lease_is_given_back_at_the_end,
+];
