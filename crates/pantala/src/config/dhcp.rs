@@ -9,11 +9,12 @@ use wire::ether::Mac;
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
-use crate::dhcp::message::option;
+use crate::dhcp::message::{classless_routes, option};
 use crate::dhcp::server::{Host, Settings};
 
-const KEYS: &[&str] =
-    &["pool", "lease_s", "host", "router", "dns", "domain", "ntp", "mtu", "option", "probe", "leases"];
+const KEYS: &[&str] = &[
+    "pool", "lease_s", "host", "router", "dns", "domain", "ntp", "mtu", "option", "route", "probe", "leases",
+];
 /// A day.
 const LEASE_S: u32 = 86_400;
 /// The folder of leases, if the file does not say.
@@ -118,6 +119,11 @@ fn section(fields: &Fields<'_>, report: &mut Report<'_>) -> DhcpServer {
         options.retain(|(code, _)| *code != added.value.0);
         options.push(added.value);
     }
+    let routes: Vec<(Ipv4Net, Ipv4Addr)> =
+        fields.parsed_list("route", route, report).into_iter().map(|at| at.value).collect();
+    if !routes.is_empty() {
+        options.push((option::CLASSLESS_ROUTES, classless_routes(&routes)));
+    }
     DhcpServer {
         pool: fields.parsed("pool", pool, report).map(|at| at.value),
         lease_s: fields.number("lease_s", 60..=31_536_000, report).map_or(LEASE_S, |at| at.value),
@@ -186,6 +192,21 @@ fn host(text: &str) -> Result<(Mac, Ipv4Addr), Wrong> {
     })
 }
 
+/// `NETWORK ROUTER`, or `NETWORK link`
+fn route(text: &str) -> Result<(Ipv4Net, Ipv4Addr), Wrong> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let read = match words[..] {
+        [to, "link"] => to.parse().ok().map(|to| (to, Ipv4Addr::UNSPECIFIED)),
+        [to, via] => to.parse().ok().zip(via.parse().ok()),
+        _ => None,
+    };
+    read.filter(|(to, _): &(Ipv4Net, Ipv4Addr)| to.trunc() == *to).ok_or_else(|| {
+        let help =
+            "write the network and its router, as in \"10.0.0.0/8 192.0.2.254\" or \"10.1.0.0/16 link\"";
+        Wrong::new(format!("bad route `{text}`"), help)
+    })
+}
+
 /// `CODE text`, or `CODE 0xHEX`
 fn added(text: &str) -> Result<(u8, Vec<u8>), Wrong> {
     /// Options of the server itself.
@@ -242,16 +263,17 @@ mod tests {
     fn all_that_can_be_said_is_sent() {
         let text = "[interface.dhcp_server]\npool = \"192.0.2.100-192.0.2.199\"\nlease_s = 600\nrouter = []\ndns = [\"192.0.2.53\"]\n\
             domain = \"office.example\"\nntp = \"192.0.2.5\"\nmtu = 1400\noption = [\"66 boot\", \"43 0x0102\"]\n\
-            host = [\"02:00:00:00:00:07 192.0.2.7\"]\nprobe = false\nleases = \"/tmp/x\"\n";
+            host = [\"02:00:00:00:00:07 192.0.2.7\"]\nroute = [\"10.0.0.0/8 192.0.2.254\", \"10.1.0.0/16 link\"]\nprobe = false\nleases = \"/tmp/x\"\n";
         let server = parse(text).unwrap().unwrap();
         let settings = server.settings("192.0.2.1/24".parse().unwrap());
-        let expected: [(u8, &[u8]); 6] = [
+        let expected: [(u8, &[u8]); 7] = [
             (6, &[192, 0, 2, 53]),
             (42, &[192, 0, 2, 5]),
             (15, b"office.example"),
             (26, &[5, 120]),
             (66, b"boot"),
             (43, &[1, 2]),
+            (121, &[8, 10, 192, 0, 2, 254, 16, 10, 1, 0, 0, 0, 0]),
         ];
         assert_eq!(settings.options, expected.map(|(code, value)| (code, value.to_vec())));
         assert_eq!((settings.lease_s, settings.hosts[0].addr), (600, Ipv4Addr::new(192, 0, 2, 7)));
@@ -270,6 +292,7 @@ mod tests {
             ("dhcp_server = { host = \"02:00:00:00:00:07\" }", "bad host"),
             ("dhcp_server = { option = \"51 x\" }", "the server's own"),
             ("dhcp_server = { option = \"43 0x012\" }", "bad option"),
+            ("dhcp_server = { route = \"10.0.0.1/8 192.0.2.1\" }", "bad route"),
             ("dhcp_server = { lease_s = 1 }", "use 60 to"),
             (
                 "dhcp_server = true\n[[interface]]\ndevice = \"tap:b\"\ndhcp_server = true",

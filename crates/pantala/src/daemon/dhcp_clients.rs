@@ -14,7 +14,7 @@ use super::reload::Scope;
 use super::{entropy, log};
 use crate::api::{AddressState, DhcpClient, RouteEdit, RouteMetrics, RouteRequest};
 use crate::config::{Interface, Leased};
-use crate::dhcp::client::{Act, Client, Lease, State};
+use crate::dhcp::client::{Act, Client, Lease, LeasedRoute, State};
 use crate::dhcp::file;
 use crate::dhcp::message::Message;
 
@@ -29,8 +29,8 @@ pub(super) struct Running {
     client: Client,
     /// The lease whose address the interface has.
     in_use: Option<Lease>,
-    /// The default route that follows from it.
-    router: Option<Ipv4Addr>,
+    /// The routes that follow from it.
+    routes: Vec<LeasedRoute>,
     /// When the address is looked at again.
     verify: Option<u64>,
     /// Whether the lease could not be written the last time.
@@ -67,13 +67,13 @@ impl Control {
                 path,
                 client,
                 in_use: None,
-                router: None,
+                routes: Vec::new(),
                 verify: None,
                 is_failing: false,
             });
         }
         for gone in before {
-            self.lead_by(None, gone.router, &gone.interface);
+            self.lead_by(&[], &gone.routes, &gone.interface);
         }
         self.dhcp.changed.notify_one();
     }
@@ -160,13 +160,11 @@ impl Control {
     fn use_lease(&mut self, name: &str, lease: Option<Lease>) {
         let Some(own) = self.dhcp.clients.iter_mut().find(|own| own.interface == name) else { return };
         let addr = |lease: &Option<Lease>| lease.as_ref().map(|lease| lease.addr);
-        let (before, router) = (addr(&own.in_use), own.router);
+        let (before, was) = (addr(&own.in_use), core::mem::take(&mut own.routes));
         let is_new = before != addr(&lease);
-        let next = lease
-            .as_ref()
-            .and_then(|lease| lease.routers.iter().find(|to| lease.addr.contains(*to)).copied());
+        let next = lease.as_ref().map(Lease::routes).unwrap_or_default();
         own.in_use = lease;
-        own.router = next;
+        own.routes.clone_from(&next);
         own.verify = own.in_use.as_ref().filter(|_| is_new).map(|_| now() + VERIFY);
         let now_has = addr(&own.in_use);
         if is_new {
@@ -174,38 +172,37 @@ impl Control {
                 Some(net) => log::info(&format!("interface {name}: {net} leased")),
                 None => log::warning(&format!("interface {name}: the lease has ended")),
             }
-            if router.is_some() {
-                self.lead_by(None, router, name);
-            }
+            self.lead_by(&[], &was, name);
             if let Err(failure) = self.go_over(self.config.clone(), Scope::Interfaces) {
                 log::error(&format!("interface {name}: {}", failure.told().error));
             }
         }
-        let before = if is_new { None } else { router };
-        if next != before {
-            self.lead_by(next, before, name);
-        }
+        let before = if is_new { &[][..] } else { &was };
+        self.lead_by(&next, before, name);
     }
 
-    /// Makes `to` the gateway of the default route in the place of `before`.
-    fn lead_by(&mut self, to: Option<Ipv4Addr>, before: Option<Ipv4Addr>, name: &str) {
-        let all = IpNet::V4(Ipv4Net::default());
-        let gone = before.map(|via| RouteEdit::Delete { to: all, via: Some(via.into()) });
-        let made = to.map(|via| {
+    /// Makes the routes of a lease in the place of those `before`.
+    fn lead_by(&mut self, to: &[LeasedRoute], before: &[LeasedRoute], name: &str) {
+        let gone = before.iter().filter(|route| !to.contains(route));
+        let gone = gone.map(|(net, via)| RouteEdit::Delete { to: IpNet::V4(*net), via: via.map(Into::into) });
+        let made = to.iter().filter(|route| !before.contains(route)).map(|(net, via)| {
             RouteEdit::Add(RouteRequest {
-                to: all,
-                via: vec![via.into()],
+                to: IpNet::V4(*net),
+                via: via.iter().map(|via| (*via).into()).collect(),
                 dev: Some(name.to_owned()),
                 reject: false,
                 blackhole: false,
                 metrics: RouteMetrics::default(),
             })
         });
-        let edits: Vec<RouteEdit> = gone.into_iter().chain(made).collect();
+        let edits: Vec<RouteEdit> = gone.chain(made).collect();
+        if edits.is_empty() {
+            return;
+        }
         match self.change_routes(&edits) {
             Err(why) => log::error(&why.error),
             Ok(answers) => answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(|why| {
-                log::info(&format!("interface {name}: default route of the lease: {}", why.error));
+                log::info(&format!("interface {name}: route of the lease: {}", why.error));
             }),
         }
     }
@@ -257,17 +254,22 @@ fn write(path: &Path, lease: &Lease) -> io::Result<()> {
         let words: Vec<String> = addrs.iter().map(Ipv4Addr::to_string).collect();
         if words.is_empty() { "-".to_owned() } else { words.join(",") }
     };
-    let Lease { addr, server, routers, dns, domain, renew, rebind, expires } = lease;
+    let Lease { addr, server, routers, routes, dns, domain, renew, rebind, expires } = lease;
     let domain = domain.as_deref().unwrap_or("-");
-    let text =
-        format!("{addr} {server} {} {} {domain} {renew} {rebind} {expires}\n", list(routers), list(dns));
+    let ways: Vec<String> = routes.iter().map(|(to, via)| format!("{to}>{via}")).collect();
+    let ways = if ways.is_empty() { "-".to_owned() } else { ways.join(",") };
+    let text = format!(
+        "{addr} {server} {} {} {domain} {renew} {rebind} {expires} {ways}\n",
+        list(routers),
+        list(dns)
+    );
     file::replace(path, &text)
 }
 
 /// Reads it. What a crash has left of a line is no lease.
 fn read(text: &str) -> Option<Lease> {
     let words: Vec<&str> = text.strip_suffix('\n')?.split(' ').collect();
-    let [addr, server, routers, dns, domain, renew, rebind, expires] = words[..] else { return None };
+    let ([addr, server, routers, dns, domain, renew, rebind, expires], ways) = words.split_first_chunk()?;
     let list = |text: &str| {
         let all = text.split(',').filter(|word| *word != "-").map(|word| word.parse().ok());
         all.collect::<Option<Vec<Ipv4Addr>>>()
@@ -276,12 +278,23 @@ fn read(text: &str) -> Option<Lease> {
         addr: addr.parse().ok()?,
         server: server.parse().ok()?,
         routers: list(routers)?,
+        routes: routes(ways)?,
         dns: list(dns)?,
-        domain: Some(domain.to_owned()).filter(|domain| domain != "-"),
+        domain: Some((*domain).to_owned()).filter(|domain| domain != "-"),
         renew: renew.parse().ok()?,
         rebind: rebind.parse().ok()?,
         expires: expires.parse().ok()?,
     })
+}
+
+/// Reads the routes, which a file of before has not.
+fn routes(words: &[&str]) -> Option<Vec<(Ipv4Net, Ipv4Addr)>> {
+    let [text] = words else { return words.is_empty().then(Vec::new) };
+    let route = |word: &str| {
+        let (to, via) = word.split_once('>')?;
+        Some((to.parse().ok()?, via.parse().ok()?))
+    };
+    text.split(',').filter(|word| *word != "-").map(route).collect()
 }
 
 #[cfg(test)]
@@ -297,6 +310,7 @@ mod tests {
             let lease = Lease {
                 addr: "192.0.2.50/24".parse().unwrap(),
                 server: Ipv4Addr::new(192, 0, 2, 1),
+                routes: routers.iter().map(|via| ("10.0.0.0/8".parse().unwrap(), *via)).collect(),
                 routers,
                 dns: vec![Ipv4Addr::new(192, 0, 2, 53), Ipv4Addr::new(192, 0, 2, 54)],
                 domain,
@@ -306,6 +320,8 @@ mod tests {
             };
             write(&path, &lease).unwrap();
             let text = std::fs::read_to_string(&path).unwrap();
+            let before = text.rsplit_once(' ').unwrap().0.to_owned() + "\n";
+            assert_eq!(read(&before), Some(Lease { routes: Vec::new(), ..lease.clone() }));
             assert_eq!(read(&text), Some(lease));
             (0..text.len()).for_each(|cut| assert_eq!(read(&text[..cut]), None, "{cut}"));
         }

@@ -14,8 +14,9 @@ use wire::ether::Mac;
 use super::message::{Kind, Message, option};
 
 /// Options that are asked for.
-const PARAMETERS: [u8; 6] = [
+const PARAMETERS: [u8; 7] = [
     option::SUBNET_MASK,
+    option::CLASSLESS_ROUTES,
     option::ROUTER,
     option::DNS,
     option::DOMAIN,
@@ -37,6 +38,8 @@ const AFTER_DECLINE: u64 = 10_000;
 const LEASE_MIN: u32 = 30;
 /// Routers and name servers that are kept of a lease.
 const ADDRS_MAX: usize = 8;
+/// Routes that are kept of a lease.
+const ROUTES_MAX: usize = 32;
 
 /// A lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub(crate) struct Lease {
     pub(crate) addr: Ipv4Net,
     pub(crate) server: Ipv4Addr,
     pub(crate) routers: Vec<Ipv4Addr>,
+    /// Classless routes, which take the place of the routers; 0.0.0.0 is the link itself.
+    pub(crate) routes: Vec<(Ipv4Net, Ipv4Addr)>,
     pub(crate) dns: Vec<Ipv4Addr>,
     pub(crate) domain: Option<String>,
     /// When it is to be renewed, rebound, and over.
@@ -104,6 +109,24 @@ pub(crate) enum Act {
     Use(Lease),
     /// Uses no address any more.
     Leave,
+}
+
+/// A route of a lease: the destination, and the gateway if it is not on the link.
+pub(crate) type LeasedRoute = (Ipv4Net, Option<Ipv4Addr>);
+
+impl Lease {
+    /// The routes that follow from it.
+    //= https://www.rfc-editor.org/rfc/rfc3442
+    //# If the DHCP server returns both a Classless Static Routes option and a Router option, the DHCP client MUST ignore the Router option.
+    pub(crate) fn routes(&self) -> Vec<LeasedRoute> {
+        let is_on_link = |router: &Ipv4Addr| self.addr.contains(router);
+        if self.routes.is_empty() {
+            let router = self.routers.iter().copied().find(is_on_link);
+            return router.map(|router| (Ipv4Net::default(), Some(router))).into_iter().collect();
+        }
+        let usable = self.routes.iter().filter(|(_, router)| router.is_unspecified() || is_on_link(router));
+        usable.map(|(to, router)| (*to, Some(*router).filter(|router| !router.is_unspecified()))).collect()
+    }
 }
 
 impl Client {
@@ -315,10 +338,14 @@ fn lease(message: &Message, now: u64) -> Option<Lease> {
         all.truncate(ADDRS_MAX);
         all
     };
+    let mut routes = message.routes().unwrap_or_default();
+    routes.retain(|(_, router)| router.is_unspecified() || is_usable(*router));
+    routes.truncate(ROUTES_MAX);
     let lease = Lease {
         addr,
         server: message.addr(option::SERVER)?,
         routers: first(option::ROUTER),
+        routes,
         dns: first(option::DNS),
         domain: message.text(option::DOMAIN),
         renew: renew.min(rebind),

@@ -2,6 +2,7 @@
 
 use core::net::Ipv4Addr;
 
+use ipnet::Ipv4Net;
 use wire::ether::Mac;
 
 /// Length of the fixed part, and of the cookie behind it.
@@ -38,6 +39,7 @@ pub(crate) mod option {
     pub(crate) const REBINDING_TIME: u8 = 59;
     pub(crate) const CLIENT_ID: u8 = 61;
     pub(crate) const RELAY_AGENT: u8 = 82;
+    pub(crate) const CLASSLESS_ROUTES: u8 = 121;
     pub(crate) const END: u8 = 255;
 }
 
@@ -253,6 +255,22 @@ impl Message {
         Some(plain).filter(|text| !text.is_empty())
     }
 
+    /// Classless routes, each with its router: 0.0.0.0 if the destination is on the link. `None` if there are none, or one breaks off
+    /// (RFC 3442).
+    pub(crate) fn routes(&self) -> Option<Vec<(Ipv4Net, Ipv4Addr)>> {
+        let mut bytes = self.get(option::CLASSLESS_ROUTES)?;
+        let mut routes = Vec::new();
+        while let Some((len, rest)) = bytes.split_first() {
+            let (significant, rest) = rest.split_at_checked(usize::from(len.div_ceil(8)))?;
+            let (router, rest) = rest.split_first_chunk::<4>()?;
+            let mut to = [0; 4];
+            to.get_mut(..significant.len())?.copy_from_slice(significant);
+            routes.push((Ipv4Net::new(to.into(), *len).ok()?.trunc(), (*router).into()));
+            bytes = rest;
+        }
+        Some(routes)
+    }
+
     /// The client: by its identifier, else by its link address.
     //= https://www.rfc-editor.org/rfc/rfc2131#section-4.2
     pub(crate) fn client(&self) -> Vec<u8> {
@@ -261,6 +279,16 @@ impl Message {
             _ => core::iter::once(ETHERNET).chain(self.chaddr.octets()).collect(),
         }
     }
+}
+
+/// The bytes of the option that says classless routes.
+pub(crate) fn classless_routes(routes: &[(Ipv4Net, Ipv4Addr)]) -> Vec<u8> {
+    let one = |(to, router): &(Ipv4Net, Ipv4Addr)| {
+        let significant = usize::from(to.prefix_len().div_ceil(8));
+        let to_octets = to.network().octets().into_iter().take(significant);
+        core::iter::once(to.prefix_len()).chain(to_octets).chain(router.octets()).collect::<Vec<u8>>()
+    };
+    routes.iter().flat_map(one).collect()
 }
 
 #[cfg(test)]
@@ -287,6 +315,29 @@ mod tests {
         let mut short = Message::request(1, Mac::ZERO);
         short.put(option::MESSAGE_TYPE, &[8]);
         assert_eq!(short.to_bytes().len(), LEN_MIN);
+    }
+
+    #[test]
+    fn classless_routes_survive_their_bytes_and_those_that_break_off_are_none() {
+        let router = Ipv4Addr::new(192, 0, 2, 254);
+        let routes: Vec<(Ipv4Net, Ipv4Addr)> =
+            ["0.0.0.0/0", "10.0.0.0/8", "10.17.0.0/16", "10.229.0.128/25", "198.51.100.7/32"]
+                .map(|net| (net.parse().unwrap(), router))
+                .into();
+        let bytes = classless_routes(&routes);
+        // The example of RFC 3442 for 10.17.0.0/16 and 10.229.0.128/25.
+        assert_eq!(bytes[11..18], [16, 10, 17, 192, 0, 2, 254]);
+        assert_eq!(bytes[18..27], [25, 10, 229, 0, 128, 192, 0, 2, 254]);
+        let ends = [0, 5, 11, 18, 27, 36];
+        for cut in 0..=bytes.len() {
+            let mut message = Message::request(1, Mac::ZERO);
+            message.put(option::CLASSLESS_ROUTES, &bytes[..cut]);
+            let count = ends.iter().position(|end| *end == cut);
+            assert_eq!(message.routes(), count.map(|count| routes[..count].to_vec()), "{cut}");
+        }
+        let mut long = Message::request(1, Mac::ZERO);
+        long.put(option::CLASSLESS_ROUTES, &[33, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!((long.routes(), Message::request(1, Mac::ZERO).routes()), (None, None));
     }
 
     #[test]

@@ -142,3 +142,32 @@ fn an_address_that_another_host_uses_is_declined_and_another_asked_for_later() {
     assert_eq!(client.due(NOW + 9_999), []);
     assert_eq!(sent(&client.due(NOW + 10_000)).0, Kind::Discover);
 }
+
+#[test]
+fn classless_routes_take_the_place_of_the_router() {
+    for (routes, expected) in [
+        (&[][..], &["0.0.0.0/0 192.0.2.1"][..]),
+        (&[("10.0.0.0/8", [192, 0, 2, 9])][..], &["10.0.0.0/8 192.0.2.9"][..]),
+        (
+            &[("0.0.0.0/0", [192, 0, 2, 9]), ("10.1.0.0/16", [0; 4]), ("10.2.0.0/16", [203, 0, 113, 1])],
+            &["0.0.0.0/0 192.0.2.9", "10.1.0.0/16 -"],
+        ),
+    ] {
+        let mut client = client(None);
+        let (_, discover, _) = sent(&client.due(NOW));
+        assert!(discover.get(option::PARAMETERS).unwrap().contains(&option::CLASSLESS_ROUTES));
+        let (_, request, _) = sent(&client.arrived(&answer(&discover, Kind::Offer), Kind::Offer, NOW));
+        let mut ack = answer(&request, Kind::Ack);
+        let routes: Vec<_> =
+            routes.iter().map(|(to, via)| (to.parse().unwrap(), Ipv4Addr::from(*via))).collect();
+        if !routes.is_empty() {
+            ack.put(option::CLASSLESS_ROUTES, &crate::dhcp::message::classless_routes(&routes));
+        }
+        client.arrived(&ack, Kind::Ack, NOW);
+        let text = |(to, via): (Ipv4Net, Option<Ipv4Addr>)| {
+            format!("{to} {}", via.map_or_else(|| "-".to_owned(), |via| via.to_string()))
+        };
+        let shown: Vec<String> = client.lease().unwrap().routes().into_iter().map(text).collect();
+        assert_eq!(shown, expected);
+    }
+}
