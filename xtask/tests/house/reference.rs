@@ -13,6 +13,7 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("memif.rs", "OPTIONS", "memif"),
     ("autoconf.rs", "KEYS", "Autoconfiguration"),
     ("ra.rs", "KEYS", "Router advertisements"),
+    ("dhcp_relay.rs", "KEYS", "DHCP relay"),
     ("dhcp6_client.rs", "KEYS", "DHCPv6 client"),
     ("dhcp6_server.rs", "KEYS", "DHCPv6 server"),
     ("draft.rs", "ROUTE", "Route"),

@@ -36,6 +36,7 @@ pub const MESSAGE_MAX: usize = 1472;
 /// Interfaces with DHCP, and the receiver of what comes there.
 pub struct Dhcp {
     interfaces: Vec<IfIndex>,
+    has_relays: bool,
     sink: Sink,
 }
 
@@ -71,10 +72,10 @@ pub struct Outgoing {
 }
 
 impl Dhcp {
-    /// Brings messages that come by these interfaces to `sink`.
+    /// Brings messages that come by these interfaces to `sink`. With relays on some of them, servers answer by any interface.
     #[must_use]
-    pub const fn new(interfaces: Vec<IfIndex>, sink: Sink) -> Self {
-        Self { interfaces, sink }
+    pub const fn new(interfaces: Vec<IfIndex>, has_relays: bool, sink: Sink) -> Self {
+        Self { interfaces, has_relays, sink }
     }
 }
 
@@ -99,7 +100,9 @@ pub(super) fn input(cpu: &mut Cpu, pkt: Pkt, ends: &FourTuple, len: u16) -> Resu
         IpAddr::V4(_) => matches!(to.port(), SERVER | CLIENT),
         IpAddr::V6(_) => matches!(to.port(), dhcp6::SERVER | dhcp6::CLIENT),
     };
-    let is_one = is_port && dhcp.interfaces.contains(&pkt.rcvif);
+    let is_unicast = matches!(to.ip(), IpAddr::V4(addr) if !addr.is_broadcast());
+    let is_answer = dhcp.has_relays && is_unicast && to.port() == SERVER;
+    let is_one = is_port && (is_answer || dhcp.interfaces.contains(&pkt.rcvif));
     if !is_one || pkt.gso != Gso::None {
         return Err(pkt);
     }

@@ -139,7 +139,7 @@ fn octets(addrs: &[Ipv4Addr]) -> Vec<u8> {
     addrs.iter().flat_map(Ipv4Addr::octets).collect()
 }
 
-fn address(text: &str) -> Result<Ipv4Addr, Wrong> {
+pub(super) fn address(text: &str) -> Result<Ipv4Addr, Wrong> {
     text.parse()
         .map_err(|_| Wrong::new(format!("`{text}` is no IPv4 address"), "write it as in \"192.0.2.1\""))
 }

@@ -16,12 +16,12 @@ use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::{Admin, Http, Programs, RouteSources, Seccomp};
 use super::{
-    Autoconf, Device, Dhcp6Client, Dhcp6Server, DhcpClient, DhcpServer, KernelPorts, MOST_RINGS, Policy,
-    Polling, PrefixFrom, Publish, Ra, RxCsum, Serve, Service,
+    Autoconf, Device, Dhcp6Client, Dhcp6Server, DhcpClient, DhcpRelay, DhcpServer, KernelPorts, MOST_RINGS,
+    Policy, Polling, PrefixFrom, Publish, Ra, RxCsum, Serve, Service,
 };
 use super::{
-    admin, autoconf, dhcp, dhcp_client, dhcp6_client, dhcp6_server, fdb, http, limits, programs, publish, ra,
-    route_sources, serve, service, sysctl,
+    admin, autoconf, dhcp, dhcp_client, dhcp_relay, dhcp6_client, dhcp6_server, fdb, http, limits, programs,
+    publish, ra, route_sources, serve, service, sysctl,
 };
 use crate::firewall::section;
 use diagnostic::did_you_mean;
@@ -86,6 +86,7 @@ const INTERFACE: &[&str] = &[
     "description",
     "dhcp_server",
     "dhcp",
+    "dhcp_relay",
     "dhcp6",
     "dhcp6_server",
     "prefix_from",
@@ -155,6 +156,7 @@ pub(crate) struct DraftInterface {
     pub(crate) description: Option<At<String>>,
     pub(crate) dhcp_server: Option<At<DhcpServer>>,
     pub(crate) dhcp: Option<DhcpClient>,
+    pub(crate) dhcp_relay: Option<At<DhcpRelay>>,
     pub(crate) dhcp6: Option<Dhcp6Client>,
     pub(crate) dhcp6_server: Option<At<Dhcp6Server>>,
     pub(crate) prefix_from: Option<PrefixFrom>,
@@ -287,6 +289,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         description: fields.parsed("description", description, report),
         dhcp_server: dhcp::read(fields, report),
         dhcp: dhcp_client::read(fields, report).or_else(|| is_leased.then(DhcpClient::default)),
+        dhcp_relay: dhcp_relay::read(fields, report),
         dhcp6: dhcp6_client::read(fields, report),
         dhcp6_server: dhcp6_server::read(fields, report),
         prefix_from: dhcp6_client::read_prefix_from(fields, report),

@@ -27,6 +27,7 @@ pub(crate) mod dhcp;
 mod dhcp6_client;
 mod dhcp6_server;
 mod dhcp_client;
+mod dhcp_relay;
 mod kernel_ports;
 mod publish;
 mod ra;
@@ -44,6 +45,7 @@ pub(crate) use device::memif::word as memif_role;
 pub use device::{Bridge, Device, Memif, TagKind, Tunnel, Vlan, Vxlan, XdpMode};
 pub use dhcp::DhcpServer;
 pub use dhcp_client::DhcpClient;
+pub use dhcp_relay::DhcpRelay;
 pub use dhcp6_client::{Dhcp6Client, Leased, PrefixFrom, Resolver};
 pub use dhcp6_server::Dhcp6Server;
 pub use fdb::{BridgeKeys, Fdb, Place, StaticAddress};
@@ -240,6 +242,8 @@ pub struct Interface {
     pub resolver: Resolver,
     /// DHCP server for its link, if it is one.
     pub dhcp_server: Option<DhcpServer>,
+    /// DHCP relay for its link, if it is one.
+    pub dhcp_relay: Option<DhcpRelay>,
     /// Stateless DHCPv6 server for its link, if it is one.
     pub dhcp6_server: Option<Dhcp6Server>,
     /// Addresses of other hosts that it answers for.

@@ -102,6 +102,7 @@ fn every_key_arrives_in_the_configuration() {
         kernel_ports: vec![],
         dhcp_server: None,
         dhcp: None,
+        dhcp_relay: None,
         dhcp6: None,
         dhcp6_server: None,
         prefix_from: None,

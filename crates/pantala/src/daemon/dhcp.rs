@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::control::Control;
-use super::{dhcp_clients, locked, log};
+use super::{dhcp_clients, dhcp_relays, locked, log};
 use crate::StackError;
 use crate::api::{DhcpCounters, DhcpLease, DhcpServer, Error};
 use crate::config::check::interfaces::dhcp::first_v4;
@@ -29,11 +29,12 @@ const PROBE: Duration = Duration::from_millis(500);
 pub(crate) struct Dhcp {
     servers: Vec<Running>,
     pub(super) clients: Vec<dhcp_clients::Running>,
+    pub(super) relays: Vec<dhcp_relays::Running>,
     sender: Sender<Arrived>,
     receiver: Option<Receiver<Arrived>>,
     probes: Vec<Probe>,
-    /// Interfaces that netisrs bring messages of.
-    heard: Vec<IfIndex>,
+    /// Interfaces that netisrs bring messages of, and whether they bring those for relays from all.
+    heard: (Vec<IfIndex>, bool),
     /// Told when something is due at another time.
     pub(super) changed: Arc<Notify>,
 }
@@ -62,8 +63,18 @@ pub(super) type OpenLeases = Vec<(String, Leases)>;
 impl Default for Dhcp {
     fn default() -> Self {
         let (sender, receiver) = channel(QUEUE_MAX);
-        let (servers, clients, probes, heard) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { servers, clients, sender, receiver: Some(receiver), probes, heard, changed: Arc::default() }
+        let (servers, clients, relays) = (Vec::new(), Vec::new(), Vec::new());
+        let (probes, heard) = (Vec::new(), (Vec::new(), false));
+        Self {
+            servers,
+            clients,
+            relays,
+            sender,
+            receiver: Some(receiver),
+            probes,
+            heard,
+            changed: Arc::default(),
+        }
     }
 }
 
@@ -114,6 +125,7 @@ impl Control {
         }
         let is_there = |index| self.dhcp.servers.iter().any(|server| server.index == index);
         self.dhcp.probes.retain(|probe| is_there(probe.index));
+        self.settle_dhcp_relays();
         self.settle_dhcp_clients();
         self.settle_dhcp6();
         if let Err(why) = self.listen_to_dhcp() {
@@ -125,19 +137,21 @@ impl Control {
     fn listen_to_dhcp(&mut self) -> Result<(), Error> {
         let servers = self.dhcp.servers.iter().map(|server| server.index);
         let clients = self.dhcp.clients.iter().map(|own| own.index);
+        let clients = clients.chain(self.dhcp.relays.iter().map(|own| own.index));
         let mut indices: Vec<IfIndex> = servers.chain(clients).chain(self.dhcp6.interfaces()).collect();
         indices.sort_unstable();
         indices.dedup();
-        if indices == self.dhcp.heard {
+        let has_relays = !self.dhcp.relays.is_empty();
+        if self.dhcp.heard == (indices.clone(), has_relays) {
             return Ok(());
         }
-        self.dhcp.heard.clone_from(&indices);
+        self.dhcp.heard = (indices.clone(), has_relays);
         let sender = self.dhcp.sender.clone();
         self.cpus.call_all(move |netisr| {
             let sender = sender.clone();
             let sink: dhcp::Sink = Box::new(move |arrived| sender.try_send(arrived).is_ok());
             let is_wanted = !indices.is_empty();
-            netisr.cpu.dhcp = is_wanted.then(|| Box::new(dhcp::Dhcp::new(indices.clone(), sink)));
+            netisr.cpu.dhcp = is_wanted.then(|| Box::new(dhcp::Dhcp::new(indices.clone(), has_relays, sink)));
         })?;
         Ok(())
     }
@@ -148,6 +162,9 @@ impl Control {
             wire::dhcp6::CLIENT => return self.dhcp6_client_arrived(arrived),
             wire::dhcp6::SERVER => return self.dhcp6_server_arrived(arrived),
             _ => return self.dhcp_client_arrived(arrived),
+        }
+        if self.relayed(arrived) {
+            return;
         }
         let Some(at) = self.dhcp.servers.iter().position(|server| server.index == arrived.ifindex) else {
             return;

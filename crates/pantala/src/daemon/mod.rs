@@ -35,6 +35,7 @@ mod dhcp;
 mod dhcp6_clients;
 mod dhcp6_servers;
 mod dhcp_clients;
+mod dhcp_relays;
 pub(crate) mod entropy;
 mod flow_offload;
 mod hotplug;

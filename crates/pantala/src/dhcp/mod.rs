@@ -5,4 +5,5 @@ pub(crate) mod client;
 pub(crate) mod file;
 pub(crate) mod leases;
 pub(crate) mod message;
+pub(crate) mod relay;
 pub(crate) mod server;

@@ -114,6 +114,7 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         kernel_ports: Vec::new(),
         dhcp_server: None,
         dhcp: None,
+        dhcp_relay: None,
         dhcp6: None,
         dhcp6_server: None,
         prefix_from: None,

@@ -6,14 +6,25 @@ use super::neighbours::duration;
 use super::table::Table;
 use crate::api::{
     Dhcp, Dhcp6Client, Dhcp6Counters, Dhcp6Lease, Dhcp6Server, DhcpClient, DhcpCounters, DhcpLease,
-    DhcpServer,
+    DhcpRelay, DhcpServer,
 };
 
 /// Clients, and servers with their leases.
 pub(crate) fn dhcp(all: &Dhcp) -> String {
     let v4 = all.clients.iter().map(client).chain(all.servers.iter().map(server));
+    let v4 = v4.chain(all.relays.iter().map(relay));
     let v6 = all.clients6.iter().map(client6).chain(all.servers6.iter().map(server6));
     v4.chain(v6).collect::<Vec<_>>().join("\n")
+}
+
+fn relay(relay: &DhcpRelay) -> String {
+    let DhcpRelay { interface, address, requests, replies, malformed, hops, ignored, no_room, .. } = relay;
+    let servers: Vec<String> = relay.servers.iter().map(ToString::to_string).collect();
+    format!(
+        "{interface}: relay {address} to {}\n\trequests {requests}, replies {replies}, malformed {malformed}, \
+         too many hops {hops}, ignored {ignored}, no room {no_room}\n",
+        servers.join(" ")
+    )
 }
 
 fn client6(client: &Dhcp6Client) -> String {

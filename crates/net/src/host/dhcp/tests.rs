@@ -13,7 +13,7 @@ fn bench(room: usize) -> (Bench, Receiver<Arrived>) {
     let mut bench = Bench::new(2);
     let (sender, receiver) = sync_channel(room);
     let sink: Sink = Box::new(move |arrived| sender.try_send(arrived).is_ok());
-    bench.cpu().dhcp = Some(Box::new(Dhcp::new(vec![1], sink)));
+    bench.cpu().dhcp = Some(Box::new(Dhcp::new(vec![1], false, sink)));
     (bench, receiver)
 }
 
@@ -99,7 +99,7 @@ fn messages_of_dhcpv6_come_from_the_group_where_there_is_a_server_and_leave_to_i
         });
         let (sender, heard) = sync_channel(4);
         let sink: Sink = Box::new(move |arrived| sender.try_send(arrived).is_ok());
-        bench.cpu().dhcp = Some(Box::new(Dhcp::new(vec![1], sink)));
+        bench.cpu().dhcp = Some(Box::new(Dhcp::new(vec![1], false, sink)));
         let packet = build::udp(client.into(), group.ip(), (546, 547), b"question");
         let to = wire::addr::multicast_mac_v6(dhcp6::ALL_AGENTS).unwrap();
         bench.inject(1, ether(to, HOST, 0x86dd, &packet));

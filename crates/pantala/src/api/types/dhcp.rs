@@ -15,6 +15,8 @@ pub struct Dhcp {
     pub servers: Vec<DhcpServer>,
     /// Its clients.
     pub clients: Vec<DhcpClient>,
+    /// Its relays.
+    pub relays: Vec<DhcpRelay>,
     /// Its DHCPv6 servers.
     pub servers6: Vec<Dhcp6Server>,
     /// Its DHCPv6 clients.
@@ -116,6 +118,29 @@ pub struct DhcpCounters {
     pub probes_full: u64,
     /// Leases not given because they could not be written to disk.
     pub not_written: u64,
+}
+
+/// An interface with a DHCP relay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DhcpRelay {
+    /// The interface.
+    pub interface: String,
+    /// Our address on its link.
+    pub address: Ipv4Addr,
+    /// Servers that requests are sent to.
+    pub servers: Vec<Ipv4Addr>,
+    /// Requests passed on.
+    pub requests: u64,
+    /// Replies passed on.
+    pub replies: u64,
+    /// Messages that could not be read.
+    pub malformed: u64,
+    /// Requests dropped because they have passed 16 relays.
+    pub hops: u64,
+    /// Requests of clients with a relay's option, and replies for no client here.
+    pub ignored: u64,
+    /// Requests without room for option 82, passed on without it.
+    pub no_room: u64,
 }
 
 /// An interface with a DHCPv6 client.

@@ -36,7 +36,7 @@ pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
 pub use config::{ConfigEdit, ConfigEdits, ReloadRequest, RunningConfiguration, UndoRequest};
 pub use dhcp::{
     Dhcp, Dhcp6Client, Dhcp6Counters, Dhcp6Lease, Dhcp6Server, DhcpClient, DhcpCounters, DhcpLease,
-    DhcpServer,
+    DhcpRelay, DhcpServer,
 };
 pub use error::{Error, ErrorKind, TextProblem};
 pub use http::{HttpCounter, HttpListener};

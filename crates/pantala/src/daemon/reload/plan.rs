@@ -183,6 +183,10 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         let how = if new.dhcp.is_some() { "a DHCP client as configured" } else { "no DHCP client" };
         format!("interface {name}: {how}")
     });
+    let dhcp_relay = (old.dhcp_relay != new.dhcp_relay).then(|| {
+        let how = if new.dhcp_relay.is_some() { "a DHCP relay as configured" } else { "no DHCP relay" };
+        format!("interface {name}: {how}")
+    });
     let dhcp6 = (old.dhcp6 != new.dhcp6).then(|| {
         let how = if new.dhcp6.is_some() { "a DHCPv6 client as configured" } else { "no DHCPv6 client" };
         format!("interface {name}: {how}")
@@ -228,6 +232,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(description)
         .chain(dhcp_server)
         .chain(dhcp)
+        .chain(dhcp_relay)
         .chain(dhcp6_server)
         .chain(dhcp6)
         .chain(prefix_from)

@@ -131,6 +131,7 @@ impl Stack for Control {
         Ok(Dhcp {
             servers: self.list_dhcp(),
             clients: self.list_dhcp_clients(),
+            relays: self.list_dhcp_relays(),
             servers6: self.list_dhcp6_servers(),
             clients6: self.list_dhcp6_clients(),
         })

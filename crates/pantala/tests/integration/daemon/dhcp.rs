@@ -217,7 +217,55 @@ fn an_interface_gets_address_router_and_name_server_and_keeps_them_over_a_crash(
     }
 }
 
+fn a_host_gets_an_address_from_a_server_behind_a_relay_which_names_its_link() {
+    if !has("dnsmasq", "dnsmasq-base") || !has("udhcpc", "udhcpc") {
+        return;
+    }
+    let Some(lab) = Lab::new("relay", Wire::Veth { queues: 1 }) else { return };
+    let lan = "[[interface]]\nname = \"office\"\ndevice = \"tap:pt1\"\naddress = \"10.9.0.1/24\"\n\
+               [interface.dhcp_relay]\nserver = \"192.0.2.2\"\ncircuit_id = true\n";
+    lab.write(&format!("forwarding = true\n{}", lab.config(lan)));
+    let daemon = lab.start();
+    lab.router().netlink().unwrap().set_up("pt1", true).unwrap();
+    let folder = lab.folder().display().to_string();
+    // The address is given only to hosts of the link that the relay names.
+    on_host(&lab, "ip route add 10.9.0.0/24 via 192.0.2.1");
+    let mut command = Command::new("dnsmasq");
+    command.args([
+        "-d",
+        "-C",
+        "/dev/null",
+        "--port=0",
+        "--interface=far",
+        "--bind-interfaces",
+        "--user=root",
+    ]);
+    command.args(["--no-ping", "--dhcp-circuitid=set:office,office", "--pid-file="]);
+    command.args(["--dhcp-range=tag:office,10.9.0.50,10.9.0.59,255.255.255.0,120"]);
+    command.arg(format!("--dhcp-leasefile={folder}/dnsmasq"));
+    let command = lab.host().put(&mut command).unwrap();
+    let quiet = || std::process::Stdio::null();
+    let _server = Server(command.stderr(quiet()).stdout(quiet()).spawn().unwrap());
+    let script = lab.folder().join("script");
+    std::fs::write(&script, "#!/bin/sh\n[ \"$1\" = bound ] && echo \"ip=$ip router=$router\"\nexit 0\n")
+        .unwrap();
+    on_host(&lab, &format!("chmod +x {}", script.display()));
+    let mut udhcpc = Command::new("udhcpc");
+    udhcpc.args(["-i", "pt1", "-n", "-q", "-f", "-t", "5", "-T", "1", "-s"]).arg(&script);
+    let got = lab.router().put(&mut udhcpc).unwrap().output().unwrap();
+    let text = String::from_utf8_lossy(&got.stdout).into_owned();
+    assert!(text.contains("ip=10.9.0.5") && text.contains("router="), "{got:?} {}", daemon.shows("dhcp"));
+    let shown = daemon.json("dhcp office");
+    let count = |name: &str| shown["relays"][0][name].as_u64().unwrap();
+    assert!(count("requests") >= 2 && count("replies") >= 2 && count("ignored") == 0, "{shown}");
+    assert!(daemon.shows("dhcp").contains("relay 10.9.0.1 to 192.0.2.2"));
+    lab.write(&format!("forwarding = true\n{}", lab.config("")));
+    assert!(daemon.shows("reload").contains("interface office removed"));
+    assert!(daemon.end(Signal::TERM));
+}
+
 harness::tests![
+    a_host_gets_an_address_from_a_server_behind_a_relay_which_names_its_link,
     an_interface_gets_address_router_and_name_server_and_keeps_them_over_a_crash,
     udhcpc_gets_an_address_with_all_that_belongs_to_it_and_the_same_again_after_a_crash,
     dhclient_gets_an_address_renews_it_and_releases_it,

@@ -6,6 +6,7 @@ use crate::config::draft::DraftInterface;
 use crate::config::problem::Report;
 
 pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
+    drafts.iter().for_each(|draft| relay(draft, report));
     for draft in drafts {
         let Some(server) = &draft.dhcp_server else { continue };
         let Some(own) = first_v4(draft.addresses.iter().map(|at| &at.value)) else {
@@ -25,6 +26,17 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
             let help = "name a part of it, as in pool = \"10.0.0.100-10.0.0.199\"";
             report.add(&server.span, format!("{} is too large for a pool", own.trunc()), help);
         }
+    }
+}
+
+fn relay(draft: &DraftInterface, report: &mut Report<'_>) {
+    let Some(relay) = &draft.dhcp_relay else { return };
+    if draft.dhcp_server.is_some() {
+        report.add(&relay.span, "this interface has a DHCP server and a relay", "leave out one of them");
+    }
+    if first_v4(draft.addresses.iter().map(|at| &at.value)).is_none() && !draft.doubtful {
+        let help = "add one like address = \"192.0.2.1/24\": servers choose the clients' network by it";
+        report.add(&relay.span, "an interface with a DHCP relay has no IPv4 address", help);
     }
 }
 
