@@ -143,7 +143,10 @@ impl Control {
             });
         }
         for mut gone in before {
-            self.give_back(&mut gone);
+            // One that begins anew with other settings goes on with the lease.
+            if !self.dhcp6.clients.iter().any(|own| own.interface == gone.interface) {
+                self.give_back(&mut gone);
+            }
             let edits = gone.unreachable.iter().map(|net| delete(*net)).collect();
             self.lead_nowhere(edits, &gone.interface);
         }
