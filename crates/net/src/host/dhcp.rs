@@ -100,8 +100,11 @@ pub(super) fn input(cpu: &mut Cpu, pkt: Pkt, ends: &FourTuple, len: u16) -> Resu
         IpAddr::V4(_) => matches!(to.port(), SERVER | CLIENT),
         IpAddr::V6(_) => matches!(to.port(), dhcp6::SERVER | dhcp6::CLIENT),
     };
-    let is_unicast = matches!(to.ip(), IpAddr::V4(addr) if !addr.is_broadcast());
-    let is_answer = dhcp.has_relays && is_unicast && to.port() == SERVER;
+    let is_answer = dhcp.has_relays
+        && match to.ip() {
+            IpAddr::V4(addr) => to.port() == SERVER && !addr.is_broadcast(),
+            IpAddr::V6(addr) => to.port() == dhcp6::SERVER && !addr.is_multicast(),
+        };
     let is_one = is_port && (is_answer || dhcp.interfaces.contains(&pkt.rcvif));
     if !is_one || pkt.gso != Gso::None {
         return Err(pkt);

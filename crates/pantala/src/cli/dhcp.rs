@@ -10,8 +10,8 @@ pub(crate) const USAGE: &str = "pantala dhcp [IF]";
 pub(crate) const HELP: &str = "\
 Shows the DHCP servers of interfaces (address pools, counters and leases), and
 interfaces that have their address from a DHCP server. A client whose lease has
-ended gets the same address again if it is still free. Relays, and clients and
-servers of DHCPv6 follow, with delegated prefixes and what is left of their lifetimes.
+ended gets the same address again if it is still free. Relays, and clients,
+servers and relays of DHCPv6 follow, with delegated prefixes and what is left of their lifetimes.
 
 Examples:
   pantala dhcp
@@ -39,6 +39,7 @@ impl Dhcp {
             all.servers.retain(|server| server.interface == *name);
             all.clients.retain(|client| client.interface == *name);
             all.relays.retain(|relay| relay.interface == *name);
+            all.relays6.retain(|relay| relay.interface == *name);
             all.servers6.retain(|server| server.interface == *name);
             all.clients6.retain(|client| client.interface == *name);
             if all == Shown::default() {

@@ -1,12 +1,12 @@
 //! The key `dhcp_relay` of an interface: servers that the hosts of its link are to ask; a list, or a section with all of it.
 
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::Ipv4Net;
 
 use super::dhcp::address;
 use super::fields::Fields;
-use super::problem::{At, Report};
+use super::problem::{At, Report, Wrong};
 use crate::dhcp::relay::Settings;
 
 const KEYS: &[&str] = &["server", "circuit_id"];
@@ -54,6 +54,28 @@ pub(super) fn read(interface: &Fields<'_>, report: &mut Report<'_>) -> Option<At
     Some(At::new(DhcpRelay { servers, circuit_id }, key))
 }
 
+/// Reads `dhcp6_relay`: the servers that the hosts of a link are to ask.
+pub(super) fn read6(interface: &Fields<'_>, report: &mut Report<'_>) -> Option<At<Vec<Ipv6Addr>>> {
+    let key = interface.key("dhcp6_relay")?;
+    let servers = interface.parsed_list("dhcp6_relay", server6, report);
+    if let Some(extra) = servers.get(SERVERS_MAX) {
+        let message = format!("{} servers are too many", servers.len());
+        report.add(&extra.span, message, format!("use {SERVERS_MAX} or less"));
+    }
+    if servers.is_empty() {
+        report.add(&key, "this relay has no server", "write its address as in dhcp6_relay = \"2001:db8::1\"");
+    }
+    Some(At::new(servers.into_iter().map(|at| at.value).collect(), key))
+}
+
+fn server6(text: &str) -> Result<Ipv6Addr, Wrong> {
+    let addr = text.parse().ok();
+    addr.filter(|addr: &Ipv6Addr| !addr.is_multicast() && !addr.is_unicast_link_local()).ok_or_else(|| {
+        let help = "write an IPv6 address that routes lead to, as in \"2001:db8::1\"";
+        Wrong::new(format!("`{text}` is no address of a server"), help)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +116,12 @@ mod tests {
                 "has a DHCP server and a relay",
             ),
             ("dhcp_relay = \"198.51.100.1\"".to_owned(), "has no IPv4 address"),
+            ("dhcp6_relay = []".to_owned(), "has no server"),
+            ("dhcp6_relay = \"ff02::1:2\"".to_owned(), "is no address of a server"),
+            (
+                "dhcp6_relay = \"2001:db8::1\"\ndhcp6_server = true".to_owned(),
+                "has a DHCPv6 server and a relay",
+            ),
         ] {
             let said = parse(&text).unwrap_err();
             assert!(said.contains(says), "{text}: {said}");

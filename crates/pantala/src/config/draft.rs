@@ -1,6 +1,6 @@
 //! The configuration as it is written: every value understood by itself, none compared with another yet.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr};
 use core::ops::Range;
 use std::path::PathBuf;
 
@@ -87,6 +87,7 @@ const INTERFACE: &[&str] = &[
     "dhcp_server",
     "dhcp",
     "dhcp_relay",
+    "dhcp6_relay",
     "dhcp6",
     "dhcp6_server",
     "prefix_from",
@@ -157,6 +158,7 @@ pub(crate) struct DraftInterface {
     pub(crate) dhcp_server: Option<At<DhcpServer>>,
     pub(crate) dhcp: Option<DhcpClient>,
     pub(crate) dhcp_relay: Option<At<DhcpRelay>>,
+    pub(crate) dhcp6_relay: Option<At<Vec<Ipv6Addr>>>,
     pub(crate) dhcp6: Option<Dhcp6Client>,
     pub(crate) dhcp6_server: Option<At<Dhcp6Server>>,
     pub(crate) prefix_from: Option<PrefixFrom>,
@@ -290,6 +292,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         dhcp_server: dhcp::read(fields, report),
         dhcp: dhcp_client::read(fields, report).or_else(|| is_leased.then(DhcpClient::default)),
         dhcp_relay: dhcp_relay::read(fields, report),
+        dhcp6_relay: dhcp_relay::read6(fields, report),
         dhcp6: dhcp6_client::read(fields, report),
         dhcp6_server: dhcp6_server::read(fields, report),
         prefix_from: dhcp6_client::read_prefix_from(fields, report),

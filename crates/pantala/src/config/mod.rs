@@ -244,6 +244,8 @@ pub struct Interface {
     pub dhcp_server: Option<DhcpServer>,
     /// DHCP relay for its link, if it is one.
     pub dhcp_relay: Option<DhcpRelay>,
+    /// Servers of its DHCPv6 relay; none if it has none.
+    pub dhcp6_relay: Vec<Ipv6Addr>,
     /// Stateless DHCPv6 server for its link, if it is one.
     pub dhcp6_server: Option<Dhcp6Server>,
     /// Addresses of other hosts that it answers for.

@@ -103,6 +103,7 @@ fn every_key_arrives_in_the_configuration() {
         dhcp_server: None,
         dhcp: None,
         dhcp_relay: None,
+        dhcp6_relay: Vec::new(),
         dhcp6: None,
         dhcp6_server: None,
         prefix_from: None,

@@ -141,7 +141,7 @@ impl Control {
         let mut indices: Vec<IfIndex> = servers.chain(clients).chain(self.dhcp6.interfaces()).collect();
         indices.sort_unstable();
         indices.dedup();
-        let has_relays = !self.dhcp.relays.is_empty();
+        let has_relays = !self.dhcp.relays.is_empty() || !self.dhcp6.relays.is_empty();
         if self.dhcp.heard == (indices.clone(), has_relays) {
             return Ok(());
         }

@@ -15,9 +15,9 @@ use net::time::Instant;
 use wire::dhcp6::{ALL_AGENTS, CLIENT, SERVER, View};
 
 use super::control::Control;
-use super::dhcp6_servers;
 use super::reload::Scope;
 use super::tables::{Attached, is_link_local};
+use super::{dhcp6_relays, dhcp6_servers};
 use super::{entropy, log};
 use crate::api::{AddressState, Dhcp6Client as Shown, Dhcp6Lease, RouteEdit, RouteMetrics, RouteRequest};
 use crate::config::{Config, Interface, Leased, Resolver};
@@ -28,11 +28,12 @@ use crate::dhcp6::lease::{self, Entry};
 /// Time after which an address that is used by another host is known to be, milliseconds.
 const VERIFY: u64 = 10_000;
 
-/// The DHCPv6 clients and servers of this stack.
+/// The DHCPv6 clients, servers and relays of this stack.
 #[derive(Default)]
 pub(crate) struct Dhcp6 {
     pub(super) clients: Vec<Running>,
     pub(super) servers: Vec<dhcp6_servers::Running>,
+    pub(super) relays: Vec<dhcp6_relays::Running>,
     /// Our DUID, once it is known.
     duid: Option<Vec<u8>>,
 }
@@ -65,7 +66,8 @@ struct InUse {
 impl Dhcp6 {
     /// Interfaces that netisrs bring messages of.
     pub(super) fn interfaces(&self) -> impl Iterator<Item = IfIndex> + '_ {
-        self.clients.iter().map(|own| own.index).chain(self.servers.iter().map(|own| own.index))
+        let clients = self.clients.iter().map(|own| own.index);
+        clients.chain(self.servers.iter().map(|own| own.index)).chain(self.relays.iter().map(|own| own.index))
     }
 
     /// Name servers and more that the provider of an interface has told of.
@@ -151,6 +153,7 @@ impl Control {
             self.lead_nowhere(edits, &gone.interface);
         }
         self.settle_dhcp6_servers();
+        self.settle_dhcp6_relays();
         self.routers_said();
         self.dhcp.changed.notify_one();
     }

@@ -46,6 +46,9 @@ impl Control {
     }
 
     pub(super) fn dhcp6_server_arrived(&mut self, arrived: &Arrived) {
+        if self.relayed6(arrived) {
+            return;
+        }
         let from = self.interface_by_index(arrived.ifindex).and_then(link_local);
         let Some(own) = self.dhcp6.servers.iter_mut().find(|own| own.index == arrived.ifindex) else {
             return;

@@ -33,6 +33,7 @@ pub(crate) mod cpus;
 pub(crate) mod device;
 mod dhcp;
 mod dhcp6_clients;
+mod dhcp6_relays;
 mod dhcp6_servers;
 mod dhcp_clients;
 mod dhcp_relays;

@@ -160,7 +160,8 @@ impl Attached {
 
     /// Groups that servers here listen to.
     fn groups(&self) -> Vec<IpAddr> {
-        self.config.dhcp6_server.iter().map(|_| IpAddr::V6(wire::dhcp6::ALL_AGENTS)).collect()
+        let is_asked = self.config.dhcp6_server.is_some() || !self.config.dhcp6_relay.is_empty();
+        is_asked.then_some(IpAddr::V6(wire::dhcp6::ALL_AGENTS)).into_iter().collect()
     }
 
     fn ifnet(&self, attached: &[Self]) -> Ifnet {

@@ -15,6 +15,11 @@ impl Builder {
         Self(vec![kind as u8, a, b, c])
     }
 
+    /// Begins a message of a relay.
+    pub(crate) fn relay(kind: Kind, hops: u8, link: Ipv6Addr, peer: Ipv6Addr) -> Self {
+        Self([&[kind as u8, hops][..], &link.octets(), &peer.octets()].concat())
+    }
+
     /// Adds an option; one that is too long for its length field is left out.
     #[must_use]
     pub(crate) fn with(mut self, code: u16, value: &[u8]) -> Self {

@@ -4,4 +4,5 @@
 pub(crate) mod client;
 pub(crate) mod lease;
 pub(crate) mod message;
+pub(crate) mod relay;
 pub(crate) mod server;

@@ -115,6 +115,7 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         dhcp_server: None,
         dhcp: None,
         dhcp_relay: None,
+        dhcp6_relay: Vec::new(),
         dhcp6: None,
         dhcp6_server: None,
         prefix_from: None,

@@ -5,8 +5,8 @@ use core::net::Ipv6Addr;
 use super::neighbours::duration;
 use super::table::Table;
 use crate::api::{
-    Dhcp, Dhcp6Client, Dhcp6Counters, Dhcp6Lease, Dhcp6Server, DhcpClient, DhcpCounters, DhcpLease,
-    DhcpRelay, DhcpServer,
+    Dhcp, Dhcp6Client, Dhcp6Counters, Dhcp6Lease, Dhcp6Relay, Dhcp6Server, DhcpClient, DhcpCounters,
+    DhcpLease, DhcpRelay, DhcpServer,
 };
 
 /// Clients, and servers with their leases.
@@ -14,15 +14,29 @@ pub(crate) fn dhcp(all: &Dhcp) -> String {
     let v4 = all.clients.iter().map(client).chain(all.servers.iter().map(server));
     let v4 = v4.chain(all.relays.iter().map(relay));
     let v6 = all.clients6.iter().map(client6).chain(all.servers6.iter().map(server6));
+    let v6 = v6.chain(all.relays6.iter().map(relay6));
     v4.chain(v6).collect::<Vec<_>>().join("\n")
 }
 
 fn relay(relay: &DhcpRelay) -> String {
-    let DhcpRelay { interface, address, requests, replies, malformed, hops, ignored, no_room, .. } = relay;
-    let servers: Vec<String> = relay.servers.iter().map(ToString::to_string).collect();
+    let DhcpRelay { interface, address, servers, requests, replies, malformed, hops, ignored, no_room } =
+        relay;
+    let counts = [*requests, *replies, *malformed, *hops, *ignored, *no_room];
+    relay_lines(&format!("{interface}: relay {address}"), servers, counts)
+}
+
+fn relay6(relay: &Dhcp6Relay) -> String {
+    let Dhcp6Relay { interface, servers, requests, replies, malformed, hops, ignored, no_room } = relay;
+    let counts = [*requests, *replies, *malformed, *hops, *ignored, *no_room];
+    relay_lines(&format!("{interface}: DHCPv6 relay"), servers, counts)
+}
+
+fn relay_lines(name: &str, servers: &[impl ToString], counts: [u64; 6]) -> String {
+    let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+    let [requests, replies, malformed, hops, ignored, no_room] = counts;
     format!(
-        "{interface}: relay {address} to {}\n\trequests {requests}, replies {replies}, malformed {malformed}, \
-         too many hops {hops}, ignored {ignored}, no room {no_room}\n",
+        "{name} to {}\n\trequests {requests}, replies {replies}, malformed {malformed}, too many hops {hops}, \
+         ignored {ignored}, no room {no_room}\n",
         servers.join(" ")
     )
 }

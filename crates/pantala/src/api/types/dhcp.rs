@@ -17,6 +17,8 @@ pub struct Dhcp {
     pub clients: Vec<DhcpClient>,
     /// Its relays.
     pub relays: Vec<DhcpRelay>,
+    /// Its DHCPv6 relays.
+    pub relays6: Vec<Dhcp6Relay>,
     /// Its DHCPv6 servers.
     pub servers6: Vec<Dhcp6Server>,
     /// Its DHCPv6 clients.
@@ -140,6 +142,27 @@ pub struct DhcpRelay {
     /// Requests of clients with a relay's option, and replies for no client here.
     pub ignored: u64,
     /// Requests without room for option 82, passed on without it.
+    pub no_room: u64,
+}
+
+/// An interface with a DHCPv6 relay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dhcp6Relay {
+    /// The interface.
+    pub interface: String,
+    /// Servers that requests are sent to.
+    pub servers: Vec<Ipv6Addr>,
+    /// Requests passed on.
+    pub requests: u64,
+    /// Replies passed on.
+    pub replies: u64,
+    /// Messages that could not be read.
+    pub malformed: u64,
+    /// Requests dropped because they have passed 8 relays.
+    pub hops: u64,
+    /// Messages that a relay does not pass on, or cannot because the interface has no global address.
+    pub ignored: u64,
+    /// Requests that are too long with what a relay adds.
     pub no_room: u64,
 }
 

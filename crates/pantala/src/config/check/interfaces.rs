@@ -128,6 +128,7 @@ fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface
         ra: draft.ra.clone(),
         dhcp: draft.dhcp.clone(),
         dhcp_relay: draft.dhcp_relay.as_ref().map(|at| at.value.clone()),
+        dhcp6_relay: draft.dhcp6_relay.as_ref().map(|at| at.value.clone()).unwrap_or_default(),
         dhcp6: draft.dhcp6.clone(),
         dhcp6_server: draft.dhcp6_server.as_ref().map(|at| at.value.clone()),
         prefix_from: draft.prefix_from.clone(),

@@ -187,6 +187,10 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         let how = if new.dhcp_relay.is_some() { "a DHCP relay as configured" } else { "no DHCP relay" };
         format!("interface {name}: {how}")
     });
+    let dhcp6_relay = (old.dhcp6_relay != new.dhcp6_relay).then(|| {
+        let how = if new.dhcp6_relay.is_empty() { "no DHCPv6 relay" } else { "a DHCPv6 relay as configured" };
+        format!("interface {name}: {how}")
+    });
     let dhcp6 = (old.dhcp6 != new.dhcp6).then(|| {
         let how = if new.dhcp6.is_some() { "a DHCPv6 client as configured" } else { "no DHCPv6 client" };
         format!("interface {name}: {how}")
@@ -233,6 +237,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(dhcp_server)
         .chain(dhcp)
         .chain(dhcp_relay)
+        .chain(dhcp6_relay)
         .chain(dhcp6_server)
         .chain(dhcp6)
         .chain(prefix_from)

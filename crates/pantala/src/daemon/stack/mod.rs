@@ -132,6 +132,7 @@ impl Stack for Control {
             servers: self.list_dhcp(),
             clients: self.list_dhcp_clients(),
             relays: self.list_dhcp_relays(),
+            relays6: self.list_dhcp6_relays(),
             servers6: self.list_dhcp6_servers(),
             clients6: self.list_dhcp6_clients(),
         })

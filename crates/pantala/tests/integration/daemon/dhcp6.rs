@@ -30,6 +30,11 @@ impl Kea {
                     "pd-pools": [ {{ "prefix": "{pool}", "prefix-len": 40, "delegated-len": 56 }} ] }} ]
             }} }}"#
         );
+        Self::run(lab, &conf)
+    }
+
+    fn run(lab: &Lab, conf: &str) -> Self {
+        let folder = lab.folder().display().to_string();
         std::fs::write(lab.folder().join("kea.conf"), conf).unwrap();
         let settled = || {
             let all = lab.host().netlink().unwrap().addresses().unwrap();
@@ -99,6 +104,17 @@ fn on_lan(lab: &Lab, script: &str) -> Output {
     lab.router().put(command.args(["-c", script])).unwrap().output().unwrap()
 }
 
+/// Runs dhclient on the LAN's host, and answers all that it and its script say.
+fn dhclient(lab: &Lab, options: &str, script: &str) -> String {
+    let folder = lab.folder().display().to_string();
+    std::fs::write(lab.folder().join("script"), format!("#!/bin/sh\n{script}\nexit 0\n")).unwrap();
+    let run = format!(
+        "timeout 15 dhclient -6 {options} -sf {folder}/script -lf {folder}/l -pf {folder}/p -cf /dev/null"
+    );
+    let said = on_lan(lab, &format!("chmod +x {folder}/script && {run} pt1"));
+    String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr)
+}
+
 fn a_delegated_prefix_numbers_the_lan_outlives_a_crash_and_gives_way_to_another_one() {
     if !has("kea-dhcp6", "kea-dhcp6-server") {
         return;
@@ -159,17 +175,8 @@ fn a_host_gets_the_providers_name_servers_from_our_server_and_a_lease_is_given_b
     until("a prefix is delegated", || delegated(&daemon).is_some());
     let old = subnet(&delegated(&daemon).unwrap());
     until("the host has an address in the subnet", || host_addresses(&lab).contains(&old));
-    let folder = lab.folder().display().to_string();
-    let script = "#!/bin/sh\necho \"dns=$new_dhcp6_name_servers search=$new_dhcp6_domain_search\"\nexit 0\n";
-    std::fs::write(lab.folder().join("script"), script).unwrap();
-    let said = on_lan(
-        &lab,
-        &format!(
-            "chmod +x {folder}/script && timeout 15 dhclient -6 -S -1 -d -sf {folder}/script -lf {folder}/l \
-             -pf {folder}/p -cf /dev/null pt1"
-        ),
-    );
-    let text = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
+    let script = "echo \"dns=$new_dhcp6_name_servers search=$new_dhcp6_domain_search\"";
+    let text = dhclient(&lab, "-S -1 -d", script);
     assert!(text.contains("dns=2001:db8::53 search=isp.example"), "{text}");
     let shown = daemon.json("dhcp lan");
     assert_eq!(shown["servers6"][0]["counters"]["replies"], 1, "{shown}");
@@ -178,7 +185,48 @@ fn a_host_gets_the_providers_name_servers_from_our_server_and_a_lease_is_given_b
     assert!(!kept.contains("lease "), "{kept}");
 }
 
+fn a_host_gets_an_ipv6_address_from_a_server_behind_a_relay() {
+    if !has("kea-dhcp6", "kea-dhcp6-server") || !has("dhclient", "isc-dhcp-client") {
+        return;
+    }
+    let Some(lab) = Lab::new("relay6", Wire::Veth { queues: 1 }) else { return };
+    let lan = "[[interface]]\nname = \"office\"\ndevice = \"tap:pt1\"\naddress = \"2001:db8:9::1/64\"\n\
+               dhcp6_relay = \"2001:db8::2\"\n";
+    lab.write(&format!("forwarding = true\n{}", lab.config(lan)));
+    let daemon = lab.start();
+    host_is_up(&lab);
+    // The reply goes to the relay's address on the link of its clients.
+    let mut command = Command::new("ip");
+    command.args(["-6", "route", "add", "2001:db8:9::/64", "via", "2001:db8::1"]);
+    assert!(lab.host().put(&mut command).unwrap().status().unwrap().success());
+    let folder = lab.folder().display().to_string();
+    let conf = format!(
+        r#"{{ "Dhcp6": {{
+            "data-directory": "{folder}",
+            "interfaces-config": {{ "interfaces": ["far/2001:db8::2"] }},
+            "lease-database": {{ "type": "memfile", "persist": false }},
+            "subnet6": [ {{ "subnet": "2001:db8:9::/64", "pools": [ {{ "pool": "2001:db8:9::50-2001:db8:9::59" }} ] }} ]
+        }} }}"#
+    );
+    let _kea = Kea::run(&lab, &conf);
+    until("the LAN's host has a link-local address", || {
+        let text = host_addresses(&lab);
+        text.contains("fe80") && !text.contains("tentative")
+    });
+    let text = dhclient(
+        &lab,
+        "-1 -d -N",
+        "[ -n \"$new_ip6_address\" ] && echo \"got=$new_ip6_address\" && kill $PPID",
+    );
+    assert!(text.contains("got=2001:db8:9::5"), "{text} {}", daemon.shows("dhcp"));
+    let shown = daemon.json("dhcp office");
+    let count = |name: &str| shown["relays6"][0][name].as_u64().unwrap();
+    assert!(count("requests") >= 2 && count("replies") >= 2 && count("ignored") == 0, "{shown}");
+    assert!(daemon.end(Signal::TERM));
+}
+
 harness::tests![
+    a_host_gets_an_ipv6_address_from_a_server_behind_a_relay,
     a_delegated_prefix_numbers_the_lan_outlives_a_crash_and_gives_way_to_another_one,
     a_host_gets_the_providers_name_servers_from_our_server_and_a_lease_is_given_back_at_the_end,
 ];

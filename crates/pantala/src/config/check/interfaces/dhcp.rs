@@ -30,6 +30,9 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
 }
 
 fn relay(draft: &DraftInterface, report: &mut Report<'_>) {
+    if let (Some(relay), Some(_)) = (&draft.dhcp6_relay, &draft.dhcp6_server) {
+        report.add(&relay.span, "this interface has a DHCPv6 server and a relay", "leave out one of them");
+    }
     let Some(relay) = &draft.dhcp_relay else { return };
     if draft.dhcp_server.is_some() {
         report.add(&relay.span, "this interface has a DHCP server and a relay", "leave out one of them");
