@@ -144,7 +144,7 @@ impl Kind {
 pub enum Malformed {
     /// Shorter than its fixed part.
     Short,
-    /// Of an unknown type, or of relays where a client's or server's is expected.
+    /// An unknown type, or one of relays where a client's or server's is expected.
     Kind,
     /// An option ends beyond what it stands in, or is shorter than its fixed part.
     Option,

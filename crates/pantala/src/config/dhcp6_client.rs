@@ -48,7 +48,7 @@ impl Dhcp6Client {
         self.lease.clone().unwrap_or_else(|| PathBuf::from(FOLDER).join(format!("{interface}.lease6")))
     }
 
-    /// What it asks for.
+    /// The settings of the client.
     pub(crate) const fn settings(&self) -> Settings {
         let Self { address, prefix, by_routers, rapid_commit, .. } = *self;
         Settings { address, prefix, by_routers, rapid_commit }

@@ -3,7 +3,7 @@
 //! Reading goes in two steps. `draft` understands every value by itself; `check` compares them with each other
 //! and with the machine. Both report all they find, with file, line and column.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -65,7 +65,7 @@ pub struct Ra {
 }
 
 impl Ra {
-    /// What an interface advertises: its own prefixes, those that it was delegated for as long as it may use them, and what its
+    /// Returns the advertisements of an interface: its own prefixes, those that it was delegated for as long as it may use them, and what its
     /// provider has told of.
     #[must_use]
     pub fn of(&self, interface: &Interface) -> RtadvSettings {
@@ -93,7 +93,7 @@ impl Ra {
         settings
     }
 
-    /// What an interface with these addresses advertises.
+    /// Returns the advertisements of an interface with these addresses.
     #[must_use]
     pub fn with_addresses<'n>(&self, addresses: impl IntoIterator<Item = &'n IpNet>) -> RtadvSettings {
         let own = addresses.into_iter().filter_map(|net| match net {

@@ -68,8 +68,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         .map_err(|why| StackError::System { doing: "listen to changes of interfaces", why: why.into() })?;
     let routing = Routing::new().map_err(system("reserve memory for routes"))?;
     let key = entropy::key().map_err(system("draw a key"))?;
-    let firewall =
-        FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory for rules"))?;
+    let firewall = FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory"))?;
     let secret = stable_secret::secret().map_err(system("draw a key"))?;
     let (pings, sites, services) = (Vec::new(), Vec::new(), Vec::new());
     let nothing = nothing_of(&config);

@@ -376,7 +376,7 @@ impl Control {
 }
 
 impl InUse {
-    /// The same as before if it is in `before`, so that nothing changes that did not.
+    /// Makes it of an entry; one that is in `before` stays as it was, so that nothing changes that did not.
     fn new(entry: Entry, before: &[Self], at: Instant) -> Self {
         let same = before.iter().find(|used| used.entry == entry);
         let until = |time: u64| at + Duration::from_millis(time.saturating_sub(now()));

@@ -77,7 +77,7 @@ impl Control {
     }
 }
 
-/// What is configured, and behind it what the provider says, as far as there is room.
+/// Appends what the provider says to what is configured, as far as there is room.
 fn with(own: &Resolver, learnt: Resolver) -> Resolver {
     let mut told = own.clone();
     told.dns.extend(learnt.dns);

@@ -45,7 +45,7 @@ const MAX_RT_S: core::ops::RangeInclusive<u32> = 60..=86_400;
 /// The preference that ends the wait for further servers (§18.2.1).
 const PREFERENCE_MAX: u8 = 255;
 
-/// What a client is to ask for.
+/// Settings of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// An address of its own.
@@ -105,7 +105,7 @@ pub(crate) struct Client {
 struct Offer {
     server: Vec<u8>,
     entries: Vec<Entry>,
-    /// Of an address and a prefix, what it has of those wanted; then its preference.
+    /// The number of wanted kinds, address and prefix, that it has; then its preference.
     rank: (usize, u8),
 }
 

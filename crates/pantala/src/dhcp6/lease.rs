@@ -1,9 +1,9 @@
-//! What a DHCPv6 client has been given, and the file in which that outlives the process.
+//! The lease of a DHCPv6 client, and the file in which it outlives the process.
 //!
 //! Times are milliseconds since 1970.
 
+use core::fmt::Write as _;
 use core::net::Ipv6Addr;
-use std::fmt::Write as _;
 
 use ipnet::Ipv6Net;
 use wire::dhcp6;

@@ -141,7 +141,7 @@ mod tests {
         Builder::new(Kind::Solicit, 9).with(option::CLIENT_ID, b"client").into_bytes()
     }
 
-    /// What a server makes of a relayed message.
+    /// Wraps an answer as a server does.
     fn answer(forward: &[u8], inner: &[u8]) -> Vec<u8> {
         let asked = Relayed::parse(forward).unwrap();
         let reply = Builder::relay(Kind::RelayReply, asked.hops, asked.link, asked.peer);

@@ -54,7 +54,7 @@ fn a_message_that_breaks_off_anywhere_within_an_option_is_malformed() {
         assert_eq!(View::parse(&bytes[..cut]).is_ok(), is_whole, "{cut}");
     }
     // An inner length that says more than its option holds.
-    let mut wrong = bytes.clone();
+    let mut wrong = bytes;
     let at = wrong.len() - prefix().len() + 3;
     wrong[at] += 1;
     assert_eq!(View::parse(&wrong), Err(Malformed::Option));

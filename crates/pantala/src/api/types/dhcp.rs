@@ -124,6 +124,7 @@ pub struct DhcpCounters {
 
 /// An interface with a DHCP relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct DhcpRelay {
     /// The interface.
     pub interface: String,
@@ -147,6 +148,7 @@ pub struct DhcpRelay {
 
 /// An interface with a DHCPv6 relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Dhcp6Relay {
     /// The interface.
     pub interface: String,
@@ -168,6 +170,7 @@ pub struct Dhcp6Relay {
 
 /// An interface with a DHCPv6 client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Dhcp6Client {
     /// The interface.
     pub interface: String,
@@ -206,8 +209,10 @@ pub struct Dhcp6Client {
 
 /// An address, with 128 bits, or a delegated prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Dhcp6Lease {
     /// The address or prefix.
+    #[cfg_attr(feature = "admin", schemars(with = "String"))]
     pub prefix: Ipv6Net,
     /// Seconds until it is deprecated.
     pub preferred_s: u64,
@@ -217,6 +222,7 @@ pub struct Dhcp6Lease {
 
 /// An interface with a stateless DHCPv6 server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Dhcp6Server {
     /// The interface.
     pub interface: String,
@@ -232,6 +238,7 @@ pub struct Dhcp6Server {
 
 /// Counters of a DHCPv6 server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Dhcp6Counters {
     /// Messages received.
     pub received: u64,

@@ -179,44 +179,6 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
             if new.ra.is_some() { "advertises itself as configured" } else { "does not advertise itself" };
         format!("interface {name}: {how}")
     });
-    let dhcp = (old.dhcp != new.dhcp).then(|| {
-        let how = if new.dhcp.is_some() { "a DHCP client as configured" } else { "no DHCP client" };
-        format!("interface {name}: {how}")
-    });
-    let dhcp_relay = (old.dhcp_relay != new.dhcp_relay).then(|| {
-        let how = if new.dhcp_relay.is_some() { "a DHCP relay as configured" } else { "no DHCP relay" };
-        format!("interface {name}: {how}")
-    });
-    let dhcp6_relay = (old.dhcp6_relay != new.dhcp6_relay).then(|| {
-        let how = if new.dhcp6_relay.is_empty() { "no DHCPv6 relay" } else { "a DHCPv6 relay as configured" };
-        format!("interface {name}: {how}")
-    });
-    let dhcp6 = (old.dhcp6 != new.dhcp6).then(|| {
-        let how = if new.dhcp6.is_some() { "a DHCPv6 client as configured" } else { "no DHCPv6 client" };
-        format!("interface {name}: {how}")
-    });
-    let dhcp6_server = (old.dhcp6_server != new.dhcp6_server).then(|| {
-        let how =
-            if new.dhcp6_server.is_some() { "a DHCPv6 server as configured" } else { "no DHCPv6 server" };
-        format!("interface {name}: {how}")
-    });
-    let prefix_from = (old.prefix_from != new.prefix_from).then(|| match &new.prefix_from {
-        Some(from) => format!("interface {name}: subnet {} of the prefix of {}", from.subnet, from.interface),
-        None => format!("interface {name}: no delegated prefix"),
-    });
-    let leased = (old.leased != new.leased).then(|| {
-        let nets: Vec<String> = new.leased.iter().map(|leased| leased.net.to_string()).collect();
-        match nets.is_empty() {
-            false => format!("interface {name}: {} leased", nets.join(", ")),
-            true => format!("interface {name}: no address is leased"),
-        }
-    });
-    let resolver =
-        (old.resolver != new.resolver).then(|| format!("interface {name}: name servers of the provider"));
-    let dhcp_server = (old.dhcp_server != new.dhcp_server).then(|| {
-        let how = if new.dhcp_server.is_some() { "a DHCP server as configured" } else { "no DHCP server" };
-        format!("interface {name}: {how}")
-    });
     let kernel_ports = (old.kernel_ports != new.kernel_ports)
         .then(|| format!("interface {name}: the kernel has other ports"));
     let publish = (old.publish != new.publish).then(|| {
@@ -234,17 +196,41 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(ra)
         .chain(kernel_ports)
         .chain(description)
-        .chain(dhcp_server)
-        .chain(dhcp)
-        .chain(dhcp_relay)
-        .chain(dhcp6_relay)
-        .chain(dhcp6_server)
-        .chain(dhcp6)
-        .chain(prefix_from)
-        .chain(leased)
-        .chain(resolver)
         .chain(publish)
+        .chain(dhcp_changes(old, new))
         .collect()
+}
+
+/// The differences in what DHCP, of both versions, does on an interface, and in what it has got by it.
+fn dhcp_changes(old: &Interface, new: &Interface) -> Vec<String> {
+    let name = &new.name;
+    let kinds = [
+        ("DHCP server", old.dhcp_server != new.dhcp_server, new.dhcp_server.is_some()),
+        ("DHCP client", old.dhcp != new.dhcp, new.dhcp.is_some()),
+        ("DHCP relay", old.dhcp_relay != new.dhcp_relay, new.dhcp_relay.is_some()),
+        ("DHCPv6 relay", old.dhcp6_relay != new.dhcp6_relay, !new.dhcp6_relay.is_empty()),
+        ("DHCPv6 server", old.dhcp6_server != new.dhcp6_server, new.dhcp6_server.is_some()),
+        ("DHCPv6 client", old.dhcp6 != new.dhcp6, new.dhcp6.is_some()),
+    ];
+    let kinds =
+        kinds.into_iter().filter(|(_, differs, _)| *differs).map(|(kind, _, is_there)| match is_there {
+            true => format!("interface {name}: a {kind} as configured"),
+            false => format!("interface {name}: no {kind}"),
+        });
+    let prefix_from = (old.prefix_from != new.prefix_from).then(|| match &new.prefix_from {
+        Some(from) => format!("interface {name}: subnet {} of the prefix of {}", from.subnet, from.interface),
+        None => format!("interface {name}: no delegated prefix"),
+    });
+    let leased = (old.leased != new.leased).then(|| {
+        let nets: Vec<String> = new.leased.iter().map(|leased| leased.net.to_string()).collect();
+        match nets.is_empty() {
+            false => format!("interface {name}: {} leased", nets.join(", ")),
+            true => format!("interface {name}: no address is leased"),
+        }
+    });
+    let resolver =
+        (old.resolver != new.resolver).then(|| format!("interface {name}: name servers of the provider"));
+    kinds.chain(prefix_from).chain(leased).chain(resolver).collect()
 }
 
 /// Returns the elements of `a` that are not in `b`.

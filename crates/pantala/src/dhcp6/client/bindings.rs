@@ -1,4 +1,4 @@
-//! What a server's message says of addresses and prefixes.
+//! Bindings in a server's message: addresses and prefixes.
 
 use core::net::Ipv6Addr;
 
@@ -48,7 +48,7 @@ impl Bindings {
         bindings
     }
 
-    /// Those that have not ended.
+    /// Returns the bindings that have not ended.
     pub(super) fn live(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.valid > 0)
     }

@@ -19,9 +19,9 @@ fn client(settings: Settings, known: Option<Lease>) -> Client {
 
 /// The message that was sent last.
 fn sent(acts: &[Act]) -> Vec<u8> {
-    let messages =
-        acts.iter().filter_map(|act| if let Act::Send(message) = act { Some(message) } else { None });
-    messages.last().unwrap_or_else(|| panic!("{acts:?}")).clone()
+    let mut messages =
+        acts.iter().rev().filter_map(|act| if let Act::Send(message) = act { Some(message) } else { None });
+    messages.next().unwrap_or_else(|| panic!("{acts:?}")).clone()
 }
 
 fn kind(message: &[u8]) -> Kind {
@@ -176,7 +176,7 @@ fn a_server_that_does_not_know_the_lease_any_more_is_asked_anew_and_the_lease_st
     let mut isp = Isp::new();
     let (mut client, mut now) = bound(&isp);
     let renew = sent(&wait(&mut client, &mut now));
-    let unknown = Isp { status: status::NO_BINDING, addr: None, prefix: None, ..isp.clone() };
+    let unknown = Isp { status: status::NO_BINDING, addr: None, prefix: None, ..isp };
     let request = sent(&hears(&mut client, &unknown.answer(&renew, Kind::Reply), now));
     assert_eq!((kind(&request), nets(&client).len()), (Kind::Request, 2));
     isp.prefix = "2001:db8:6600::/56".parse().ok();
@@ -294,7 +294,7 @@ fn messages_for_others_and_those_that_nothing_waits_for_change_nothing() {
     let good = isp.answer(&renew, Kind::Reply);
     let mut other_xid = good.clone();
     other_xid[3] ^= 1;
-    let mut other_client = good.clone();
+    let mut other_client = good;
     other_client[9] ^= 1;
     let advertise = isp.answer(&renew, Kind::Advertise);
     for wrong in [other_xid, other_client, advertise] {

@@ -1,5 +1,6 @@
 //! A provider's server delegates a prefix to us, of which our hosts get their addresses, and our server tells them the rest.
 
+use core::net::IpAddr;
 use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::Signal;
@@ -38,7 +39,7 @@ impl Kea {
         std::fs::write(lab.folder().join("kea.conf"), conf).unwrap();
         let settled = || {
             let all = lab.host().netlink().unwrap().addresses().unwrap();
-            let is_ready = |addr: &std::net::IpAddr| matches!(addr, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local());
+            let is_ready = |addr: &IpAddr| matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local());
             all.iter().any(|own| !own.tentative && is_ready(&own.net.addr()))
         };
         until("the host has a link-local address", settled);
@@ -80,15 +81,15 @@ fn host_is_up(lab: &Lab) {
 /// The prefix that is delegated to us.
 fn delegated(daemon: &Daemon<'_>) -> Option<String> {
     let leases = daemon.json("dhcp wan")["clients6"][0]["leases"].clone();
-    let all = leases.as_array()?.iter().filter_map(|lease| lease["prefix"].as_str().map(str::to_owned));
-    all.filter(|net| net.ends_with("/56")).last()
+    let mut all = leases.as_array()?.iter().filter_map(|lease| lease["prefix"].as_str().map(str::to_owned));
+    all.rfind(|net| net.ends_with("/56"))
 }
 
-/// What stands before the subnet's number in addresses of our LAN.
-fn subnet(delegated: &str) -> String {
+/// The first four groups of addresses in a subnet of a prefix of 56 bits.
+fn subnet(delegated: &str, number: u16) -> String {
     let net: ipnet::Ipv6Net = delegated.parse().unwrap();
     let [a, b, c, d, ..] = net.network().segments();
-    format!("{a:x}:{b:x}:{c:x}:{:x}:", d | 5)
+    format!("{a:x}:{b:x}:{c:x}:{:x}:", d | number)
 }
 
 /// Addresses of the LAN's host, and whether they are deprecated, as iproute2 shows them.
@@ -121,18 +122,17 @@ fn a_delegated_prefix_numbers_the_lan_outlives_a_crash_and_gives_way_to_another_
     }
     let Some(lab) = Lab::new("pd", Wire::Veth { queues: 1 }) else { return };
     lab.write(&config(&lab, "prefix_len = 56"));
-    let kea = Kea::start(&lab, "2001:db8:4400::", [6, 300, 600, 900]);
     let daemon = lab.start();
+    let kea = Kea::start(&lab, "2001:db8:4400::", [6, 300, 600, 900]);
     host_is_up(&lab);
     until("a prefix is delegated", || delegated(&daemon).is_some());
     let first = delegated(&daemon).unwrap();
     assert!(first.starts_with("2001:db8:44"), "{first}");
-    let old = subnet(&first);
+    let old = subnet(&first, 5);
     until("the host has an address in the subnet", || host_addresses(&lab).contains(&old));
     daemon.shows_line("ifconfig lan", &format!("{old}:1"));
     // All else of the prefix is unreachable, and the subnet is not.
-    let elsewhere = first.replace("::/56", ":1::9");
-    let elsewhere = if first.contains("00::/56") { first.replace("00::/56", "77::9") } else { elsewhere };
+    let elsewhere = format!("{}:9", subnet(&first, 0x77));
     daemon.shows_line(&format!("route -n get {elsewhere}"), "flags: <UP,REJECT");
     daemon.shows_line(&format!("route -n get {old}:9"), "interface: lan");
     let shown = daemon.shows("dhcp");
@@ -149,7 +149,7 @@ fn a_delegated_prefix_numbers_the_lan_outlives_a_crash_and_gives_way_to_another_
     until("another prefix is delegated", || {
         delegated(&daemon).is_some_and(|net| net.starts_with("2001:db8:55"))
     });
-    let new = subnet(&delegated(&daemon).unwrap());
+    let new = subnet(&delegated(&daemon).unwrap(), 5);
     until("the host prefers the new prefix", || {
         let text = host_addresses(&lab);
         let state = |prefix: &str| {
@@ -169,11 +169,11 @@ fn a_host_gets_the_providers_name_servers_from_our_server_and_a_lease_is_given_b
     }
     let Some(lab) = Lab::new("dhcp6", Wire::Veth { queues: 1 }) else { return };
     lab.write(&config(&lab, "release = true\nrapid_commit = true"));
-    let _kea = Kea::start(&lab, "2001:db8:4400::", [300, 400, 600, 900]);
     let daemon = lab.start();
+    let _kea = Kea::start(&lab, "2001:db8:4400::", [300, 400, 600, 900]);
     host_is_up(&lab);
     until("a prefix is delegated", || delegated(&daemon).is_some());
-    let old = subnet(&delegated(&daemon).unwrap());
+    let old = subnet(&delegated(&daemon).unwrap(), 5);
     until("the host has an address in the subnet", || host_addresses(&lab).contains(&old));
     let script = "echo \"dns=$new_dhcp6_name_servers search=$new_dhcp6_domain_search\"";
     let text = dhclient(&lab, "-S -1 -d", script);
