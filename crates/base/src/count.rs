@@ -149,6 +149,10 @@ named! {
     StateRecycled = Firewall, "state_tcprecycled", "states of closed connections reused for a new connection";
     StateKeepalives = Firewall, "state_keepalives", "keepalives sent for states of idle connections";
     StateOutside = Firewall, "state_outside", "TCP segments outside the window tracked by their state";
+    PacketSocketIn = App, "packet_socket_in", "frames delivered to packet sockets";
+    PacketSocketFull = App, "packet_socket_full", "frames not delivered to packet sockets: receive buffer full";
+    PacketSocketTaken = App, "packet_socket_taken", "frames that packet sockets keep from the stack";
+    PacketSocketOut = App, "packet_socket_out", "frames sent by packet sockets";
     ProgramEvents = App, "program_events", "events delivered to applications";
     ProgramsCut = App, "programs_cut", "turns that hit the application event limit";
     ChannelCommands = App, "channel_commands", "commands received through channels";

@@ -69,6 +69,7 @@ crate::count::named! {
     ReassTimeout = Reass, "reass_timeout", "reassembly timeout";
     ReassFirstTooShort = Reass, "reass_first_too_short", "first fragment without the whole header chain (RFC 7112)";
     // for us
+    PacketSocketFull = App, "packet_socket_full", "receive buffer of the packet socket full that keeps the frame from the stack";
     NoProtocol = Local, "no_protocol", "unsupported transport protocol";
     NoPort = Local, "no_port", "no socket on the port";
     UdpMalformed = Udp, "udp_malformed", "UDP length does not fit the packet";

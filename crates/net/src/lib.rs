@@ -12,7 +12,7 @@
 //! | [`ip`] | IPv4 and IPv6: input, forwarding, output, ICMP, reassembly, neighbours, next hops made ready, addresses, groups |
 //! | [`firewall`] | rules, states, NAT, pipes |
 //! | [`flow`] | the flow cache |
-//! | [`host`] | TCP (connections are the crate [`tcb`]), UDP, raw sockets, applications, channels to threads |
+//! | [`host`] | TCP (connections are the crate [`tcb`]), UDP, raw and packet sockets, applications, channels to threads |
 //! | [`turn`] | the hub: a CPU and its turns |
 //!
 //! Other crates name modules without their layer: `net::tcp`, `net::ifq`.
@@ -31,7 +31,7 @@ mod testkit;
 
 pub use ::base;
 pub use base::{count, drop, secret, stage, time};
-pub use host::{app, channel, dhcp, pcb, ping, raw, sock, tcp, udp};
+pub use host::{app, channel, dhcp, packet, pcb, ping, raw, sock, tcp, udp};
 pub use ip::{
     addr, adj, arp, forward, group, host_cache, icmp, ip4, ip6, neigh, output, pmtu, reass, stp_io,
 };

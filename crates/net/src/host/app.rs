@@ -40,7 +40,7 @@ use crate::base::time::Instant;
 use crate::host::sock::Error;
 use crate::host::tcp::watch::Event;
 use crate::host::tcp::{self, Accepted, ListenerId};
-use crate::host::{dgram, raw, udp};
+use crate::host::{dgram, packet, raw, udp};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::CHUNK;
 
@@ -105,6 +105,11 @@ pub trait App: Send {
 
     /// Messages of ICMP have come to a raw socket. As with datagrams, what is not taken stays.
     fn messages(&mut self, cx: &mut AppContext<'_>, socket: Handle<raw::Id>) {
+        let _ = (cx, socket);
+    }
+
+    /// Frames have come to a packet socket. As with datagrams, what is not taken stays.
+    fn frames(&mut self, cx: &mut AppContext<'_>, socket: Handle<packet::Id>) {
         let _ = (cx, socket);
     }
 
@@ -236,12 +241,24 @@ impl Apps {
         let closed = self.close_left(cpu);
         let times = self.times(cpu);
         let knocks = self.run_notified(cpu);
+        let frames = if cpu.packets.is_some() { self.frames(cpu) } else { 0 };
         let events = self.events(cpu, EVENTS_MAX);
         cpu.counters.add(Count::ProgramsCut, u64::from(events == EVENTS_MAX));
         self.roll_up(cpu);
         self.look_again(cpu);
-        cpu.counters.add(Count::ProgramEvents, (knocks + times + events) as u64);
-        closed + knocks + times + events
+        cpu.counters.add(Count::ProgramEvents, (knocks + times + frames + events) as u64);
+        closed + knocks + times + frames + events
+    }
+
+    /// Tells programs of the packet sockets that have frames, each once.
+    #[cold]
+    fn frames(&mut self, cpu: &mut Cpu) -> usize {
+        let mut told = 0;
+        while let Some((program, id, key)) = cpu.packets.as_mut().and_then(|sockets| sockets.next_event()) {
+            self.call(cpu, program, |program, cx| program.frames(cx, Handle { id, key }));
+            told += 1;
+        }
+        told
     }
 
     /// Tells programs what a chunk of packets has brought. Their times, and what they want to look at again, wait for the end
@@ -390,6 +407,8 @@ impl Apps {
             slot.own.asks = false;
             slot.own.again.drain(..).for_each(|id| tcp::watch::look_again(cpu, id));
             slot.own.again_at.drain(..).for_each(|id| dgram::watch::look_again(cpu, id));
+            let packets = &mut cpu.packets;
+            slot.own.again_packet.drain(..).for_each(|id| packets.iter_mut().for_each(|all| all.note(id)));
         }
     }
 
@@ -412,6 +431,10 @@ impl Apps {
                     dgram::Id::Udp(id) => udp::close(cpu, id),
                     dgram::Id::Raw(id) => raw::close(cpu, id),
                 };
+            }
+            let frames = cpu.packets.as_ref().map(|sockets| sockets.held_by(id)).unwrap_or_default();
+            for socket in frames {
+                let _ = packet::close(cpu, socket);
             }
             looked_at += 1;
             if more || more_sockets {

@@ -16,4 +16,5 @@ pub(crate) use self::listen::{leave_all, listen, memberships};
 pub use self::output::To;
 pub(crate) use self::output::{Aim, group_if, outif};
 pub use self::queue::{DATAGRAMS_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX, Received};
+pub(crate) use self::queue::{Queue, Record};
 pub use self::settings::Settings;

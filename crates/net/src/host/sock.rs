@@ -49,6 +49,12 @@ pub enum Error {
     NothingUrgent,
     /// An ICMP message that is too short (EINVAL).
     BadMessage,
+    /// A frame without an Ethernet header (EINVAL).
+    BadFrame,
+    /// No such interface, or none with frames of its own (ENODEV).
+    NoInterface,
+    /// The interface is down (ENETDOWN).
+    InterfaceDown,
     /// A TCP-MD5 key that is empty or too long (EINVAL).
     BadKey,
     /// A limit is reached: sockets, listeners, groups or connections (ENOBUFS).
@@ -83,6 +89,9 @@ impl core::fmt::Display for Error {
             Self::Aborted => "connection aborted",
             Self::NothingUrgent => "invalid argument: no urgent data to read out of line",
             Self::BadMessage => "invalid argument: an ICMP message has a type, a code and a checksum",
+            Self::BadFrame => "invalid argument: a frame begins with 14 bytes of Ethernet header",
+            Self::NoInterface => "no such interface, or none with frames of its own",
+            Self::InterfaceDown => "the interface is down",
             Self::BadKey => "invalid argument: a TCP-MD5 key has 1 to 80 bytes",
             Self::TooMany => "limit reached",
         })

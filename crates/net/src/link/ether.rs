@@ -12,7 +12,7 @@ use crate::turn::next::Next;
 /// Bytes of an 802.1Q tag.
 pub(crate) const TAG_LEN: usize = 4;
 /// The bits of a tag that name a network; 0 names none and only carries a priority.
-const TAG_VID: u16 = 0x0fff;
+pub(crate) const TAG_VID: u16 = 0x0fff;
 
 /// The expected header of nearly every frame of an interface.
 pub struct Port {

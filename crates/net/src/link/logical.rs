@@ -7,6 +7,10 @@
 //! # Spec
 //! IEEE 802.1Q §9.3 to §9.6 (C-TAG and S-TAG).
 
+mod path;
+
+pub use self::path::Path;
+
 use pkt::{NoRoom, Pkt, PktVec};
 use wire::ether::{EtherType, Mac};
 

@@ -17,6 +17,7 @@ pub use self::buffer::{BUFFER_MAX, BUFFER_MIN, Buffer, Record};
 use crate::base::drop::DropReason;
 use crate::base::time::Instant;
 use crate::link::driver::Driver;
+use crate::link::logical::Path;
 use crate::link::tables::{IfIndex, Tables};
 use crate::turn::cpu::Cpu;
 
@@ -51,7 +52,7 @@ pub struct Places {
 /// The packets that a capture copies, and how much of each.
 #[derive(Debug)]
 pub struct Selection {
-    /// Devices, by index; `None` for all.
+    /// Devices and VLANs, by index; `None` for all devices. Frames of a VLAN have no tag.
     pub interfaces: Option<Vec<IfIndex>>,
     /// Places.
     pub places: Places,
@@ -83,6 +84,8 @@ pub struct Captures {
     list: Vec<Capture>,
     /// Packets that are not in one piece are copied here for their filters.
     contiguous: Vec<u8>,
+    /// Frames of VLANs without their tags.
+    untagged: Vec<u8>,
 }
 
 struct Capture {
@@ -111,7 +114,8 @@ struct Seen<'p> {
 /// [`TooMany`].
 pub fn attach(cpu: &mut Cpu, id: CaptureId, selection: Arc<Selection>, store: Buffer) -> Result<(), TooMany> {
     let captures = cpu.captures.get_or_insert_with(|| {
-        Box::new(Captures { list: Vec::new(), contiguous: Vec::with_capacity(CONTIGUOUS_MAX) })
+        let (contiguous, untagged) = (Vec::with_capacity(CONTIGUOUS_MAX), Vec::new());
+        Box::new(Captures { list: Vec::new(), contiguous, untagged })
     });
     if captures.list.len() >= CAPTURES_MAX {
         return Err(TooMany);
@@ -136,7 +140,7 @@ pub fn detach(cpu: &mut Cpu, id: CaptureId) -> Option<Buffer> {
     let capture = list.swap_remove(at);
     if list.is_empty() {
         cpu.captures = None;
-        cpu.watched = cpu.tracer.is_some();
+        cpu.watched = cpu.is_watched();
     }
     Some(capture.store)
 }
@@ -145,9 +149,9 @@ pub fn detach(cpu: &mut Cpu, id: CaptureId) -> Option<Buffer> {
 #[cold]
 #[inline(never)]
 pub(crate) fn received(cpu: &mut Cpu, ifindex: IfIndex, frames: &PktVec) {
-    let now = cpu.now;
-    if let Some(captures) = &mut cpu.captures {
-        frames.iter().for_each(|pkt| captures.see(now, ifindex, Place::In, pkt));
+    let Cpu { captures, tables, now, .. } = cpu;
+    if let Some(captures) = captures {
+        frames.iter().for_each(|pkt| captures.see((*now, ifindex, Place::In), tables, pkt));
     }
 }
 
@@ -167,8 +171,7 @@ impl Captures {
     #[inline(never)]
     pub(crate) fn transmit(
         &mut self,
-        now: Instant,
-        ifindex: IfIndex,
+        (tables, now, ifindex): (&Tables, Instant, IfIndex),
         pkts: &mut PktVec,
         driver: &mut dyn Driver,
         pool: &mut pkt::Pool,
@@ -177,15 +180,15 @@ impl Captures {
         self.list.iter_mut().for_each(|capture| capture.offered.clear());
         for pkt in pkts.iter() {
             self.list.iter_mut().for_each(Capture::mark);
-            self.see(now, ifindex, Place::Out, pkt);
+            self.see((now, ifindex, Place::Out), tables, pkt);
         }
         driver.tx(pool, pkts);
         let taken = offered - pkts.len();
         self.list.iter_mut().for_each(|capture| capture.retract_from(taken));
     }
 
-    fn see(&mut self, at: Instant, ifindex: IfIndex, place: Place, pkt: &Pkt) {
-        let Self { list, contiguous } = self;
+    fn see(&mut self, (at, ifindex, place): (Instant, IfIndex, Place), tables: &Tables, pkt: &Pkt) {
+        let Self { list, contiguous, untagged } = self;
         let len = pkt.len();
         let bytes = if pkt.is_chained() {
             contiguous.clear();
@@ -195,12 +198,12 @@ impl Captures {
             pkt.head()
         };
         let seen = Seen { at, ifindex, place, bytes, len };
-        list.iter_mut().for_each(|capture| capture.see(seen));
+        list.iter_mut().for_each(|capture| capture.see(tables, seen, untagged));
     }
 
     /// A packet that has lost its link header gets it back, or one without addresses if there was none.
     fn see_dropped(&mut self, at: Instant, tables: &Tables, pkt: &Pkt, reason: DropReason) {
-        let Self { list, contiguous } = self;
+        let Self { list, contiguous, untagged } = self;
         if !list.iter().any(|capture| capture.selection.places.drops) {
             return;
         }
@@ -210,9 +213,15 @@ impl Captures {
         append(contiguous, pkt);
         let (received, sent) = (device(tables, pkt.rcvif), device(tables, pkt.outif));
         for capture in list {
-            let is_selected = |ifindex: &IfIndex| capture.selection.has(*ifindex);
-            let ifindex = Some(received).filter(is_selected).filter(|index| *index != 0).unwrap_or(sent);
-            capture.see(Seen { at, ifindex, place: Place::Drop(reason), bytes: contiguous, len });
+            let is_selected = |ifindex: &IfIndex| *ifindex != 0 && capture.selection.has(*ifindex);
+            let ifindex =
+                [received, pkt.rcvif, sent, pkt.outif].into_iter().find(is_selected).unwrap_or(sent);
+            let seen = Seen { at, ifindex, place: Place::Drop(reason), bytes: contiguous, len };
+            // One that has left its tags behind is what the VLAN has of it.
+            let path = Path::of(tables, ifindex);
+            let frame = path.and_then(|path| path.frame(contiguous, untagged));
+            let removed = frame.map_or(0, |frame| contiguous.len() - frame.len());
+            capture.keep(Seen { bytes: frame.unwrap_or(contiguous), len: len - removed, ..seen });
         }
     }
 }
@@ -232,7 +241,20 @@ fn device(tables: &Tables, ifindex: IfIndex) -> IfIndex {
 }
 
 impl Capture {
-    fn see(&mut self, seen: Seen<'_>) {
+    /// A frame of a device: for each of the selected interfaces that it is a frame of.
+    fn see(&mut self, tables: &Tables, seen: Seen<'_>, untagged: &mut Vec<u8>) {
+        let selection = Arc::clone(&self.selection);
+        let Some(interfaces) = &selection.interfaces else { return self.keep(seen) };
+        for &ifindex in interfaces {
+            let path = Path::of(tables, ifindex).filter(|path| path.device == seen.ifindex);
+            if let Some(bytes) = path.and_then(|path| path.frame(seen.bytes, untagged)) {
+                let len = seen.len - (seen.bytes.len() - bytes.len());
+                self.keep(Seen { ifindex, bytes, len, ..seen });
+            }
+        }
+    }
+
+    fn keep(&mut self, seen: Seen<'_>) {
         let Self { selection, store, counts, .. } = self;
         let keep = selection.keep(&seen);
         if keep == 0 {

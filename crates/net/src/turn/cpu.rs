@@ -15,7 +15,7 @@ use crate::host::dgram::membership::Memberships;
 use crate::host::dhcp::Dhcp;
 use crate::host::tcp::{self, Pcbs};
 use crate::host::udp::Sockets;
-use crate::host::{ping, raw};
+use crate::host::{packet, ping, raw};
 use crate::ip::addr::Addrs;
 use crate::ip::adj::Adjs;
 use crate::ip::cached_route::CachedRoutes;
@@ -133,9 +133,11 @@ pub struct Cpu {
     pub(crate) decapsulated: Vec<Pkt>,
     /// Captures that are attached; `None` if there is none.
     pub captures: Option<Box<Captures>>,
+    /// Packet sockets, while there are any.
+    pub packets: Option<Box<packet::Sockets>>,
     /// Traces packets, while one is wanted.
     pub(crate) tracer: Option<Box<Tracer>>,
-    /// Whether a capture or a tracer is attached.
+    /// Whether a capture, a packet socket or a tracer is attached.
     pub watched: bool,
     /// Numbers for people.
     pub counters: Counters,
@@ -145,6 +147,11 @@ pub struct Cpu {
 const LOOPBACK_MAX: usize = 256;
 
 impl Cpu {
+    /// Whether something is attached that sees frames or packets: what [`Self::watched`] is to be.
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.captures.is_some() || self.packets.is_some() || self.tracer.is_some()
+    }
+
     /// Ends a packet, and counts of what.
     pub fn drop_pkt(&mut self, pkt: Pkt, reason: DropReason) {
         if self.watched {

@@ -176,7 +176,7 @@ pub fn take(cpu: &mut Cpu) -> Option<(Vec<Trace>, u64)> {
 /// Ends tracing.
 pub fn detach(cpu: &mut Cpu) {
     cpu.tracer = None;
-    cpu.watched = cpu.captures.is_some();
+    cpu.watched = cpu.is_watched();
 }
 
 impl Tracer {

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use super::tcpdump::{Tcpdump, is_vlan, places};
+use super::tcpdump::{Tcpdump, places};
 use super::{Failure, Session};
-use crate::api::{CaptureRequest, Interface};
+use crate::api::{CaptureRequest, DeviceMode, Interface};
 
 pub(crate) const USAGE: &str = "\
 pantala extcap --extcap-interfaces
@@ -173,6 +173,9 @@ impl Extcap {
 /// The list of interfaces that can be captured, and of all of them together.
 fn interfaces(all: &[Interface]) -> String {
     let mut text = format!("extcap {{version={}}}\n", env!("CARGO_PKG_VERSION"));
+    let is_vlan = |interface: &&Interface| {
+        interface.device.as_ref().is_some_and(|device| device.mode == DeviceMode::Vlan)
+    };
     let with_frames = all.iter().filter(|interface| !interface.rings.is_empty() || is_vlan(interface));
     let names: Vec<&str> = with_frames.map(|interface| interface.name.as_str()).collect();
     let any = (!names.is_empty()).then_some("any");

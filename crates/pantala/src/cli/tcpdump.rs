@@ -6,7 +6,6 @@ mod printer;
 mod real;
 mod stream;
 mod strftime;
-mod vlan;
 
 use core::ops::ControlFlow;
 use std::io;
@@ -20,12 +19,10 @@ use self::pipe::Pipe;
 use self::printer::{Binary, JsonLines, Plain};
 use self::real::Real;
 use self::stream::Stream;
-pub(super) use self::vlan::is_vlan;
 use super::flags::Flags;
 use super::{Failure, Session};
-use crate::api::client::Client;
 use crate::api::wall_ns;
-use crate::api::{CapturePlace, CaptureRequest, Interface};
+use crate::api::{CapturePlace, CaptureRequest};
 use crate::interrupt::Stop;
 use crate::plural::counted;
 
@@ -49,7 +46,7 @@ pub(crate) const HELP: &str =
   -A -e -n -N -q -S -t -v -x -X
                 given to tcpdump, if that is installed: it prints the packets
 
-A VLAN is captured on the interface below it, with its tags. FILTER is a
+Frames captured on a VLAN are without its tags. FILTER is a
 pcap-filter(7), which libpcap compiles if it is installed.
 
 Examples:
@@ -104,9 +101,8 @@ impl Tcpdump {
         Self { request, filter, count: None, write: None, pipe: Some(pipe), rotation, passed }
     }
 
-    pub(crate) fn run(mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+    pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
         let Session { client, json, term } = session;
-        self.go_below(client)?;
         let request = self.compiled()?;
         let stop = Stop::on_signals()?;
         let mut output = self.output(*json)?;
@@ -144,16 +140,6 @@ impl Tcpdump {
         }
         ended?;
         failed.map_or(closed, Err)
-    }
-
-    /// Captures a VLAN where its frames are. One among several interfaces is left to the stack, which says what to do.
-    fn go_below(&mut self, client: &Client) -> Result<(), Failure> {
-        if let [name] = self.request.interfaces.as_slice() {
-            let all: Vec<Interface> = client.get("/v1/interfaces")?;
-            let (name, filter) = vlan::below(&all, name, &self.filter);
-            (self.request.interfaces, self.filter) = (vec![name], filter);
-        }
-        Ok(())
     }
 
     /// The request, with the filter as libpcap compiles it.

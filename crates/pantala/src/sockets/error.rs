@@ -26,7 +26,9 @@ pub fn of(error: Error) -> io::Error {
         Error::Reset => Errno::CONNRESET,
         Error::TimedOut => Errno::TIMEDOUT,
         Error::Aborted => Errno::CONNABORTED,
-        // `BadAddress`, `NothingUrgent`, `BadMessage`, `BadKey`.
+        Error::NoInterface => Errno::NODEV,
+        Error::InterfaceDown => Errno::NETDOWN,
+        // `BadAddress`, `NothingUrgent`, `BadMessage`, `BadFrame`, `BadKey`.
         _ => Errno::INVAL,
     })
 }

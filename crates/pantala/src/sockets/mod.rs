@@ -14,6 +14,7 @@
 //! | [`blocking`] | sockets as in `std::net` |
 //! | [`aio`] | sockets as in `tokio::net` |
 //! | `hyper` | a connector for the HTTP clients of hyper-util (feature `hyper`) |
+//! | [`PacketSocket`] | whole frames, as `packet(7)` and `bpf(4)` |
 //! | [`Options`] | options that a socket has from its beginning |
 //!
 //! A program on the netisr needs none of it: it calls what these stand on ([`net::app`]), and [`io_error`] says its errors
@@ -29,6 +30,7 @@ mod error;
 pub mod hyper;
 mod listener;
 mod options;
+mod packet;
 mod reactor;
 mod socket;
 mod stream;
@@ -46,6 +48,7 @@ use net::msg::Remote;
 use self::endpoint::Endpoint;
 pub use self::error::of as io_error;
 pub use self::options::{KeepAlive, Options};
+pub use self::packet::{Frame, PacketSocket};
 pub use self::udp::{PktInfo, Received, Undelivered};
 
 /// A program's channels to all netisrs of a stack. Whatever uses them keeps them open: sockets may outlive this, and the

@@ -5,6 +5,7 @@ mod captures;
 mod changes;
 mod ends;
 mod extcap;
+mod frames;
 pub(crate) mod resources;
 mod ready;
 mod rights;
@@ -13,4 +14,4 @@ mod tunnels;
 mod vlans;
 mod wires;
 
-harness::modules![captures, changes, ends, extcap, ready, rights, scrape, tunnels, vlans, wires];
+harness::modules![captures, changes, ends, extcap, frames, ready, rights, scrape, tunnels, vlans, wires];

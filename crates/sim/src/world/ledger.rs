@@ -18,6 +18,7 @@ const BEGUN: &[Count] = &[
     Count::IcmpErrorsSent,
     Count::Icmp6ErrorsSent,
     Count::IcmpRawOut,
+    Count::PacketSocketOut,
     Count::UdpOut,
     Count::TcpOut,
     Count::TcpResetsSent,
@@ -55,6 +56,7 @@ const ENDED: &[Count] = &[
     Count::IgmpConsumed,
     Count::BpdusConsumed,
     Count::IcmpConsumed,
+    Count::PacketSocketTaken,
     // become parts of others, or others of their parts
     Count::UdpCoalesced,
     Count::Ip4FragmentsJoined,

@@ -31,6 +31,7 @@ mod programs;
 mod sockets;
 mod paths;
 mod raw;
+mod packets;
 mod groups;
 mod attacks;
 mod bridges;

@@ -4,7 +4,7 @@ use super::watch::{AppId, Watch};
 use crate::base::time::Instant;
 use crate::host::sock::Error;
 use crate::host::tcp::{self, ListenerId};
-use crate::host::{dgram, raw, udp};
+use crate::host::{dgram, packet, raw, udp};
 use crate::turn::cpu::Cpu;
 
 /// A connection or a socket of a program.
@@ -18,7 +18,7 @@ pub struct Handle<Id> {
 
 /// The CPU, for as long as a program is called.
 pub struct AppContext<'a> {
-    /// The CPU, argument of [`crate::host::tcp`], [`crate::host::udp`] and [`crate::host::raw`].
+    /// The CPU, argument of [`crate::host::tcp`], [`crate::host::udp`], [`crate::host::raw`] and [`crate::host::packet`].
     pub cpu: &'a mut Cpu,
     pub(super) own: &'a mut Own,
 }
@@ -33,11 +33,12 @@ pub(super) struct Own {
     pub(super) leaves: bool,
     /// It wants to be called behind all that this turn tells.
     pub(super) rolls_up: bool,
-    /// Whether there is something in the next two.
+    /// Whether there is something in the next three.
     pub(super) asks: bool,
     /// Connections and sockets that it wants to look at again in the next turn.
     pub(super) again: Vec<tcp::Id>,
     pub(super) again_at: Vec<dgram::Id>,
+    pub(super) again_packet: Vec<packet::Id>,
 }
 
 impl Own {
@@ -50,6 +51,7 @@ impl Own {
             asks: false,
             again: Vec::new(),
             again_at: Vec::new(),
+            again_packet: Vec::new(),
         }
     }
 }
@@ -109,6 +111,18 @@ impl AppContext<'_> {
     /// Calls again for a raw socket.
     pub fn again_raw(&mut self, socket: raw::Id) {
         self.own.again_at.push(socket.into());
+        self.own.asks = true;
+    }
+
+    /// Holds a packet socket that the program has opened on this CPU, and calls it `key`.
+    pub fn hold_packet(&mut self, socket: packet::Id, key: u32) {
+        let watch = Watch::new(self.own.id, key);
+        self.cpu.packets.iter_mut().for_each(|sockets| sockets.hold(socket, watch));
+    }
+
+    /// Calls again for a packet socket.
+    pub fn again_packet(&mut self, socket: packet::Id) {
+        self.own.again_packet.push(socket);
         self.own.asks = true;
     }
 

@@ -10,7 +10,7 @@ const ELSEWHERE: u32 = 2;
 const TOO_BIG: u32 = 3;
 /// The others, from here on.
 const FIRST: u32 = 4;
-const OTHERS: [Error; 20] = [
+const OTHERS: [Error; 23] = [
     Error::NotFound,
     Error::WouldBlock,
     Error::AddrInUse,
@@ -31,6 +31,9 @@ const OTHERS: [Error; 20] = [
     Error::TooMany,
     Error::BadMessage,
     Error::NetworkUnreachable,
+    Error::BadFrame,
+    Error::NoInterface,
+    Error::InterfaceDown,
 ];
 
 /// Errors that have a number: all of them.

@@ -28,14 +28,31 @@ pub struct Received {
     pub tx_params: IpTxParams,
 }
 
-/// Datagrams that wait to be read, the first to come first.
-#[derive(Default)]
-pub(crate) struct Queue {
-    datagrams: VecDeque<Received>,
+/// The record of a datagram or frame that waits, besides its bytes.
+pub(crate) trait Record: Copy {
+    /// Bytes that wait.
+    fn bytes(&self) -> usize;
+}
+
+impl Record for Received {
+    fn bytes(&self) -> usize {
+        self.len
+    }
+}
+
+/// Datagrams, or frames, that wait to be read, the first to come first.
+pub(crate) struct Queue<R = Received> {
+    datagrams: VecDeque<R>,
     bytes: Buffer,
 }
 
-impl Queue {
+impl<R> Default for Queue<R> {
+    fn default() -> Self {
+        Self { datagrams: VecDeque::new(), bytes: Buffer::default() }
+    }
+}
+
+impl<R: Record> Queue<R> {
     /// Returns the number of queued datagrams.
     pub(crate) fn len(&self) -> usize {
         self.datagrams.len()
@@ -52,15 +69,15 @@ impl Queue {
     }
 
     /// A datagram of the bytes of `pieces` has come, and there is room for it.
-    pub(crate) fn push<'a>(&mut self, received: Received, pieces: impl Iterator<Item = &'a [u8]>) {
+    pub(crate) fn push<'a>(&mut self, received: R, pieces: impl Iterator<Item = &'a [u8]>) {
         pieces.for_each(|piece| self.bytes.push(piece));
         self.datagrams.push_back(received);
     }
 
     /// Shows the first datagram to `what`, in two pieces where it stands, which says whether it is read with that.
-    pub(crate) fn show<R>(&mut self, what: impl FnOnce(&Received, [&[u8]; 2]) -> (bool, R)) -> Option<R> {
+    pub(crate) fn show<T>(&mut self, what: impl FnOnce(&R, [&[u8]; 2]) -> (bool, T)) -> Option<T> {
         let received = self.datagrams.front()?;
-        let len = received.len;
+        let len = received.bytes();
         let (is_read, done) = what(received, self.bytes.read(0, len));
         if is_read {
             self.forget(len);
@@ -80,15 +97,15 @@ impl Queue {
 
     /// Bytes of the datagram that is read next.
     pub(crate) fn next_len(&self) -> Option<usize> {
-        self.datagrams.front().map(|datagram| datagram.len)
+        self.datagrams.front().map(Record::bytes)
     }
 
     /// Copies the first datagram into `into`, as much of it as there is room for.
-    pub(crate) fn pop(&mut self, into: &mut [u8]) -> Option<Received> {
+    pub(crate) fn pop(&mut self, into: &mut [u8]) -> Option<R> {
         let received = *self.datagrams.front()?;
-        let len = received.len.min(into.len());
+        let len = received.bytes().min(into.len());
         self.bytes.copy_to(0, &mut into[..len]);
-        self.forget(received.len);
+        self.forget(received.bytes());
         Some(received)
     }
 }

@@ -17,7 +17,8 @@ pub(crate) fn next_events(cpu: &mut Cpu) -> [Option<Id>; 2] {
 pub(crate) fn deadline(cpu: &Cpu) -> Instant {
     let datagrams = cpu.udp.as_ref().map_or(Instant::NEVER, |sockets| sockets.noted.deadline());
     let messages = cpu.raw.as_ref().map_or(Instant::NEVER, |sockets| sockets.noted.deadline());
-    datagrams.min(messages)
+    let frames = cpu.packets.as_ref().map_or(Instant::NEVER, |sockets| sockets.deadline());
+    datagrams.min(messages).min(frames)
 }
 
 /// A program holds a socket from now on, under this name.

@@ -249,11 +249,53 @@ fn what_a_device_does_not_take_is_captured_when_it_does() {
         pkt.append(60).unwrap().fill(n);
         pkts.push(pkt).unwrap();
     }
-    let Cpu { captures, pool, now, .. } = cpu;
+    let Cpu { captures, pool, now, tables, .. } = cpu;
     let captures = captures.as_mut().unwrap();
-    captures.transmit(*now, 1, &mut pkts, &mut Narrow(2), pool);
-    captures.transmit(*now, 1, &mut pkts, &mut Narrow(9), pool);
+    captures.transmit((tables, *now, 1), &mut pkts, &mut Narrow(2), pool);
+    captures.transmit((tables, *now, 1), &mut pkts, &mut Narrow(9), pool);
     let (kept, counts) = copies(&mut bench);
     let firsts: Vec<u8> = kept.iter().map(|(_, _, bytes)| bytes[0]).collect();
     assert_eq!((firsts, counts.matched), (vec![0, 1, 2, 3, 4], 5));
+}
+
+#[test]
+fn frames_and_drops_of_a_vlan_are_captured_without_its_tag_beside_those_of_its_device() {
+    use crate::link::logical::{Kind, Vlan};
+    for [src, dst] in hosts() {
+        let mut bench = Bench::with(2, 1, |config| {
+            let kind = Kind::Vlan(Vlan { parent: 1, tpid: wire::ether::EtherType::VLAN, vid: 10, pcp: 0 });
+            config.ifs.push(crate::link::tables::Ifnet { kind, ..crate::testkit::ifnet(3) });
+        });
+        begin(&mut bench, Selection { interfaces: Some(vec![1, 3]), ..selection(ALL) });
+        let plain = udp([src, dst], 20);
+        let tagged = |vid: u8, frame: &[u8]| [&frame[..12], &[0x81, 0, 0, vid], &frame[12..]].concat();
+        // The header is broken behind the tag.
+        let mut broken = plain.clone();
+        broken[14] = 0x50;
+        bench.inject(1, tagged(10, &broken));
+        bench.inject(1, tagged(11, &plain));
+        bench.run();
+        let (copies, _) = copies(&mut bench);
+        let version = if src.is_ipv4() { DropReason::Ip4BadVersion } else { DropReason::Ip6BadVersion };
+        let expected = [
+            (1, Place::In, tagged(10, &broken)),
+            (3, Place::In, broken.clone()),
+            (1, Place::In, tagged(11, &plain)),
+            (1, Place::Drop(version), tagged(10, &broken)),
+            (1, Place::Drop(DropReason::VlanUnknown), tagged(11, &plain)),
+        ];
+        for copy in &expected {
+            assert!(copies.contains(copy), "{copy:?} is not among {copies:?}");
+        }
+        assert_eq!(copies.len(), expected.len());
+        begin_again(&mut bench, Selection { interfaces: Some(vec![3]), ..selection(DROPS) });
+        bench.inject(1, tagged(10, &broken));
+        bench.run();
+        assert_eq!(self::copies(&mut bench).0, [(3, Place::Drop(version), broken)], "of the VLAN alone");
+    }
+}
+
+fn begin_again(bench: &mut Bench, selection: Selection) {
+    detach(bench.cpu(), ID);
+    begin(bench, selection);
 }

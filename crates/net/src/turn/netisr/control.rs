@@ -116,6 +116,7 @@ impl Netisr {
             loopback: std::collections::VecDeque::new(),
             decapsulated: Vec::new(),
             captures: None,
+            packets: None,
             tracer: None,
             watched: false,
             counters,

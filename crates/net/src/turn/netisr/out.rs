@@ -4,6 +4,7 @@ use super::Netisr;
 use super::rings::Ring;
 use crate::base::count::{Count, IfCount};
 use crate::base::drop::DropReason;
+use crate::host::packet;
 use crate::link::driver::Link;
 use crate::link::tables::IfIndex;
 use crate::out::ifq::{Rest, Sent, Via, drop_pending};
@@ -46,7 +47,7 @@ impl Ring {
     ///
     /// Drops  [`DropReason::IfqFull`], [`DropReason::IfqCodel`], [`DropReason::NoDevice`], [`DropReason::LinkDown`].
     fn tx(&mut self, cpu: &mut Cpu) {
-        if cpu.captures.is_some() {
+        if cpu.watched {
             return self.tx_captured(cpu);
         }
         let Cpu { ifqs, pool, now, .. } = cpu;
@@ -55,16 +56,32 @@ impl Ring {
         self.sent(cpu, sent);
     }
 
-    /// [`Self::tx`] while a capture is attached.
+    /// [`Self::tx`] while a capture or a packet socket is attached.
     #[cold]
     #[inline(never)]
     fn tx_captured(&mut self, cpu: &mut Cpu) {
-        let Cpu { ifqs, pool, now, captures, .. } = cpu;
-        let in_flight = self.driver.in_flight();
-        let sent = ifqs.send(self.ifindex, *now, in_flight, |pkts| match captures {
-            Some(captures) => captures.transmit(*now, self.ifindex, pkts, &mut *self.driver, pool),
-            None => self.driver.tx(pool, pkts),
+        let Cpu { ifqs, pool, now, captures, packets, tables, .. } = cpu;
+        let Self { ifindex, driver, .. } = self;
+        let in_flight = driver.in_flight();
+        let mut delivered = packet::Delivered::default();
+        let sent = ifqs.send(*ifindex, *now, in_flight, |pkts| {
+            let mut tx = |pool: &mut pkt::Pool, pkts: &mut pkt::PktVec| match captures {
+                Some(captures) => {
+                    captures.transmit((tables, *now, *ifindex), pkts, &mut **driver, pool);
+                }
+                None => driver.tx(pool, pkts),
+            };
+            match packets {
+                Some(sockets) => {
+                    let shown = packet::sent(sockets, (tables, *now, *ifindex), pkts, pool, tx);
+                    delivered.queued += shown.queued;
+                    delivered.full += shown.full;
+                }
+                None => tx(pool, pkts),
+            }
         });
+        cpu.counters.add(Count::PacketSocketIn, delivered.queued);
+        cpu.counters.add(Count::PacketSocketFull, delivered.full);
         self.sent(cpu, sent);
     }
 

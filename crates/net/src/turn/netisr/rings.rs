@@ -7,6 +7,7 @@ use super::passes::count_received;
 use super::{CHUNK, From, Netisr};
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
+use crate::host::packet;
 use crate::link::driver::{Driver, Sink};
 use crate::link::tables::IfIndex;
 use crate::out::ifq::Via;
@@ -243,6 +244,7 @@ impl Netisr {
         let ifindex = rings[ring].ifindex;
         if CAPTURED {
             capture::received(cpu, ifindex, &work.frames);
+            packet::received(cpu, ifindex, &mut work.frames);
         }
         match &mut rings[ring].sink {
             _ if got == 0 => {}

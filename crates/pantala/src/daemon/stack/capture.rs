@@ -104,12 +104,6 @@ impl Control {
     fn device_of(&self, name: &str) -> Result<IfIndex, Error> {
         let index = self.interface(name).ok_or_else(|| self.no_interface(name))?.index;
         match self.tables.ifnet(index).map(|ifnet| ifnet.kind) {
-            Some(Kind::Vlan(vlan)) => {
-                let parent = self.name_of(vlan.parent).unwrap_or_default();
-                let error = format!("`{name}` has no frames of its own");
-                let hint = format!("capture on `{parent}` with the filter `vlan {}`", vlan.vid);
-                Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
-            }
             Some(Kind::Tunnel(_)) => {
                 let error = format!("`{name}` has no frames of its own");
                 let hint =

@@ -94,6 +94,7 @@ pub(super) fn netisr(sleeper: &Sleeper) -> (Netisr, Remote) {
         port: None,
         groups: Vec::new(),
         learned: Arc::default(),
+        metric: 0,
         published: Arc::default(),
     };
     let config = Config { generation: 1, ifs: vec![lan], routes: Vec::new(), forwarding: false };
