@@ -95,6 +95,7 @@ pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
         port: None,
         groups: Vec::new(),
         learned: Arc::default(),
+        metric: 0,
         published: Arc::default(),
     }
 }

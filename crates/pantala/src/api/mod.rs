@@ -11,6 +11,7 @@
 //! | `GET /v1/routes?family=` | [`Route`] |
 //! | `GET /v1/routes/get?to=ADDRESS` | [`RouteAnswer`]: which way would a packet go |
 //! | `POST /v1/routes`, `DELETE /v1/routes?to=PREFIX&via=` | [`RouteRequest`] |
+//! | `DELETE /v1/links?what=` | forget routers or prefixes of router advertisements |
 //! | `GET /v1/neighbours?family=` | [`Neighbour`] |
 //! | `PUT /v1/neighbours/ADDRESS` | [`NeighbourRequest`]: a permanent entry |
 //! | `DELETE /v1/neighbours/ADDRESS`, `DELETE /v1/neighbours?family=` | forget one, or all learnt ones |

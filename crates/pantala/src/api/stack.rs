@@ -12,10 +12,10 @@ use super::firewall::{Filter, FirewallSnapshot};
 use super::sockets::Sockets;
 use super::types::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, HttpListener,
-    Interface, InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow,
-    Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource,
-    RunningConfiguration, Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer,
-    WhyRequest,
+    Interface, InterfaceChange, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr,
+    OffloadedFlow, Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
+    RouteSource, RunningConfiguration, Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest,
+    WhyAnswer, WhyRequest,
 };
 use crate::Mac;
 use crate::serve::Hit;
@@ -170,6 +170,12 @@ pub trait Stack: Filter + Sockets + Send {
     /// # Errors
     /// The netisrs do not answer.
     fn links(&mut self) -> Result<Vec<LearnedLink>, Error>;
+
+    /// Forgets default routers or prefixes that router advertisements have brought; returns how many.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn forget_learned(&mut self, what: Learned) -> Result<u64, Error>;
 
     /// Flows that drivers forward, as many of each CPU as `limit`.
     ///

@@ -17,7 +17,7 @@ pantala ifconfig [-a] | -l | IF
        pantala ifconfig IF create device DEVICE
        pantala ifconfig IF destroy
        pantala ifconfig IF [inet | inet6] ADDRESS/LEN [alias | -alias]
-       pantala ifconfig IF [mtu N] [ether MAC] [vlanpcp N]
+       pantala ifconfig IF [mtu N] [metric N] [ether MAC] [vlanpcp N]
        pantala ifconfig IF up | down | monitor | -monitor
        pantala ifconfig IF description TEXT | -description
        pantala ifconfig BRIDGE addm | deletem | private | -private | span |

@@ -6,7 +6,7 @@ use super::flags::Flags;
 use super::{Failure, Session, resolve};
 use crate::Mac;
 use crate::api::client::{Client, escaped};
-use crate::api::{Family, LearnedLink, Neighbour, NeighbourRequest};
+use crate::api::{Family, Learned, LearnedLink, Neighbour, NeighbourRequest};
 use crate::show;
 
 pub(crate) const ARP_USAGE: &str = "\
@@ -32,7 +32,7 @@ pantala ndp [-n] -a [-i IF]
        pantala ndp [-n] HOST
        pantala ndp -s HOST MAC [proxy]
        pantala ndp -d HOST | -c
-       pantala ndp -r | -p";
+       pantala ndp -r | -p | -R | -P";
 
 pub(crate) const NDP_HELP: &str = "  -a       every IPv6 neighbour
   -i IF    only those on this interface
@@ -42,6 +42,8 @@ pub(crate) const NDP_HELP: &str = "  -a       every IPv6 neighbour
   -c       delete all learnt entries
   -r       default routers from router advertisements
   -p       on-link prefixes from router advertisements
+  -R       forget the default routers
+  -P       forget the prefixes, and the addresses in them
   -n       numbers instead of names (always so)
 
 Examples:
@@ -66,6 +68,7 @@ enum Act {
     Flush,
     Routers,
     Prefixes,
+    Forget(Learned),
 }
 
 impl Neighbours {
@@ -74,7 +77,7 @@ impl Neighbours {
     }
 
     pub(crate) fn ndp(words: &[String]) -> Result<Self, Failure> {
-        Self::read("ndp", Family::Inet6, &Flags::read("ndp", words, "andscrp", "i")?)
+        Self::read("ndp", Family::Inet6, &Flags::read("ndp", words, "andscrpRP", "i")?)
     }
 
     fn read(command: &str, family: Family, flags: &Flags) -> Result<Self, Failure> {
@@ -83,6 +86,10 @@ impl Neighbours {
             flags.no_operands(command).map(|()| Act::Routers)
         } else if flags.has('p') {
             flags.no_operands(command).map(|()| Act::Prefixes)
+        } else if flags.has('R') {
+            flags.no_operands(command).map(|()| Act::Forget(Learned::Routers))
+        } else if flags.has('P') {
+            flags.no_operands(command).map(|()| Act::Forget(Learned::Prefixes))
         } else if flags.has('c') || (flags.has('d') && flags.has('a')) {
             flags.no_operands(command).map(|()| Act::Flush)
         } else if flags.has('d') {
@@ -103,6 +110,10 @@ impl Neighbours {
         match self.act {
             Act::Routers => session.show(&links(client)?, |links| show::routers(links)),
             Act::Prefixes => session.show(&links(client)?, |links| show::prefixes(links)),
+            Act::Forget(what) => {
+                let count: u64 = client.delete(&format!("/v1/links?what={what}"))?;
+                session.done(&format!("{count} {what} forgotten\n"))
+            }
             Act::Show { interface, host } => list(self.family, interface.as_deref(), host, session),
             Act::Set { host, request } => {
                 let () = client.put(&path(host), &request)?;

@@ -18,6 +18,7 @@ const KEYS: &[&str] = &[
     "mtu",
     "mac",
     "vlanpcp",
+    "metric",
     "description",
     "timeout",
     "maxaddr",

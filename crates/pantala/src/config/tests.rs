@@ -94,6 +94,7 @@ fn every_key_arrives_in_the_configuration() {
         queue: net::ifq::QueueSpec { packets_max: 100, ..net::ifq::QueueSpec::FIFO },
         autoconf: None,
         vlanpcp: 0,
+        metric: 0,
         description: None,
         fdb: Fdb::default(),
         bridge: BridgeKeys::default(),

@@ -30,6 +30,8 @@ pub(crate) struct Dhcp {
     servers: Vec<Running>,
     pub(super) clients: Vec<dhcp_clients::Running>,
     pub(super) relays: Vec<dhcp_relays::Running>,
+    /// The routes of leases that are in force.
+    pub(super) led: Vec<dhcp_clients::Led>,
     sender: Sender<Arrived>,
     receiver: Option<Receiver<Arrived>>,
     probes: Vec<Probe>,
@@ -69,6 +71,7 @@ impl Default for Dhcp {
             servers,
             clients,
             relays,
+            led: Vec::new(),
             sender,
             receiver: Some(receiver),
             probes,

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use net::ip6::autoconf::{self, LinkUpdate};
+use net::ip6::autoconf::{self, Forget, LinkUpdate};
+use net::tables::IfIndex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::control::Control;
@@ -34,6 +35,12 @@ impl Control {
             log::error(&why.error);
         }
         self.routers_said();
+    }
+
+    /// Forgets something that was learned of all links, or of one; returns how many.
+    pub(super) fn forget_of(&self, ifindex: Option<IfIndex>, what: Forget) -> Result<u64, Error> {
+        let forgotten = self.cpus.call_all(move |netisr| autoconf::forget(&mut netisr.cpu, ifindex, what))?;
+        Ok(forgotten.into_iter().sum::<usize>() as u64)
     }
 
     /// Returns the links learnt so far.

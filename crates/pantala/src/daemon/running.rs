@@ -7,18 +7,21 @@
 #[cfg(test)]
 mod tests;
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use ipnet::IpNet;
+use net::ip6::autoconf::Forget;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::control::Control;
 use super::reload::{Failure, Scope};
 use super::{locked, log};
-use crate::api::{ConfigEdits, Error, ErrorKind, ReloadRequest, Reloaded, RunningConfiguration};
+use crate::api::{ConfigEdit, ConfigEdits, Error, ErrorKind, ReloadRequest, Reloaded, RunningConfiguration};
 use crate::config::document::Document;
 use crate::config::problem::Wrong;
 use crate::config::{Config, ConfigError, Firewall, Machine, Problems};
@@ -111,6 +114,11 @@ impl Control {
 
     /// Changes interfaces, all of the changes or none.
     pub(super) fn edit_interfaces(&mut self, edits: &ConfigEdits) -> Result<Reloaded, Error> {
+        if let [ConfigEdit::RemoveAddress { interface, address }] = edits.edits.as_slice()
+            && let Some(forgotten) = self.forget_address(interface, *address)?
+        {
+            return Ok(Reloaded { changes: vec![forgotten] });
+        }
         let file = self.file.clone().ok_or_else(without_file)?;
         let names = self.config.interfaces.iter().map(|interface| interface.name.clone()).collect();
         let mut document = Document::parse(&self.running.text, names).map_err(wrong)?;
@@ -127,6 +135,17 @@ impl Control {
         self.running.text = text;
         changes.iter().for_each(|change| log::info(change));
         Ok(Reloaded { changes })
+    }
+
+    /// Removes an address that autoconfiguration has made, if it is one: no configuration has it.
+    fn forget_address(&self, interface: &str, address: IpNet) -> Result<Option<String>, Error> {
+        let IpAddr::V6(addr) = address.addr() else { return Ok(None) };
+        let own = self.attached.iter().find(|own| own.config.name == interface);
+        let Some(own) = own.filter(|own| own.learned.addrs.iter().any(|learned| learned.addr == addr)) else {
+            return Ok(None);
+        };
+        self.forget_of(Some(own.index), Forget::Address(addr))?;
+        Ok(Some(format!("interface {interface}: {addr} removed, until a router advertises its prefix again")))
     }
 
     /// The text in force was written to the file.

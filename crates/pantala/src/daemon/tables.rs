@@ -185,6 +185,7 @@ impl Attached {
             autoconf: self.autoconf(),
             rtadv: self.config.ra.as_ref().map(|ra| Arc::new(ra.of(&self.config))),
             learned: Arc::clone(&self.learned),
+            metric: self.config.metric,
             published: Arc::new(self.by_hand.with(&self.config.publish)),
         }
     }

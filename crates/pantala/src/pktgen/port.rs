@@ -106,6 +106,7 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         queue: net::ifq::QueueSpec::default(),
         autoconf: None,
         vlanpcp: 0,
+        metric: 0,
         description: None,
         fdb: crate::config::Fdb::default(),
         bridge: crate::config::BridgeKeys::default(),

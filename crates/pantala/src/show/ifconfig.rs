@@ -24,7 +24,8 @@ pub(crate) fn stations(stations: &[Station]) -> String {
 fn block(interface: &Interface) -> String {
     let mut text = String::new();
     let (bits, names) = flags(&interface.flags);
-    let _ = writeln!(text, "{}: flags={bits:x}<{names}> metric 0 mtu {}", interface.name, interface.mtu);
+    let Interface { name, metric, mtu, .. } = interface;
+    let _ = writeln!(text, "{name}: flags={bits:x}<{names}> metric {metric} mtu {mtu}");
     if let Some(description) = &interface.description {
         let _ = writeln!(text, "\tdescription: {description}");
     }

@@ -291,6 +291,7 @@ impl Spec {
             autoconf: port.autoconf,
             rtadv: port.rtadv.clone(),
             learned: Arc::clone(&port.learned),
+            metric: 0,
             published: Arc::clone(&port.published),
         }
     }

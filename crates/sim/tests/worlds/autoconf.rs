@@ -10,7 +10,7 @@ use core::net::Ipv6Addr;
 
 use net::count::Count;
 use net::drop::DropReason;
-use net::ip6::autoconf::ROUTERS_MAX;
+use net::ip6::autoconf::{Forget, ROUTERS_MAX};
 use sim::host::{Port, Spec};
 use wire::nd::{Opt, Preference, RouterAdvert};
 
@@ -27,6 +27,32 @@ fn a_host_takes_an_address_and_a_router_and_reaches_what_is_behind_it() {
         assert_eq!(link.addrs(), ["2001:db8:1::ff:fe00:102"]);
         assert_eq!(link.pings(FAR), 3, "{:?}", link.host().drops());
         assert_eq!(link.host().count(Count::NdRouterSolicitsSent), asked, "who knows a router asks for none");
+        link.world.finish();
+    }
+}
+
+#[test]
+fn what_routers_said_is_forgotten_by_command_until_they_say_it_again() {
+    for cpus in CPUS {
+        let mut link = Link::new("forgotten", cpus, link::EUI64);
+        let says = |link: &mut Link| {
+            link.hear(1, advert(), &[Opt::Prefix(prefix(1)), Opt::Prefix(prefix(2))]);
+            assert_eq!((link.chosen(), link.addrs().len()), (Some(router(1)), 2));
+        };
+        says(&mut link);
+        assert_eq!(link.forget(Forget::Routers), 1);
+        assert_eq!((link.chosen(), link.addrs().len()), (None, 2));
+        assert_eq!(link.pings(FAR), 0, "no way there");
+        says(&mut link);
+        assert_eq!(link.pings(FAR), 3, "{:?}", link.host().drops());
+        let addr = "2001:db8:1::ff:fe00:102";
+        assert_eq!(link.forget(Forget::Address(addr.parse().unwrap())), 1);
+        assert_eq!(link.addrs(), ["2001:db8:2::ff:fe00:102"]);
+        says(&mut link);
+        assert_eq!(link.forget(Forget::Prefixes), 2);
+        assert_eq!((link.chosen(), link.addrs().len()), (Some(router(1)), 0));
+        says(&mut link);
+        assert_eq!(link.pings(FAR), 3, "{:?}", link.host().drops());
         link.world.finish();
     }
 }

@@ -133,6 +133,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         port: None,
         groups: Vec::new(),
         learned: std::sync::Arc::default(),
+        metric: 0,
         published: std::sync::Arc::default(),
     };
     let default = |addr: IpAddr, via: IpAddr| {

@@ -102,6 +102,29 @@ pub fn states(cpu: &Cpu) -> Vec<Status> {
     cpu.autoconf.links.iter().map(Link::status).collect()
 }
 
+/// What is to be forgotten of a link: a router advertisement brings it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forget {
+    /// Its default routers.
+    Routers,
+    /// Its prefixes, and our addresses in them.
+    Prefixes,
+    /// One of our addresses.
+    Address(Ipv6Addr),
+}
+
+/// Forgets something of this CPU's links, all of them or that of one interface; returns how many routers, prefixes or addresses. To be
+/// called on all CPUs.
+pub fn forget(cpu: &mut Cpu, of: Option<IfIndex>, what: Forget) -> usize {
+    let links = cpu.autoconf.links.iter().map(|link| link.ifindex);
+    let links: Vec<_> = links.filter(|ifindex| of.is_none_or(|of| of == *ifindex)).collect();
+    let mut forgotten = 0;
+    for ifindex in links {
+        change(cpu, ifindex, |link, _| forgotten += link.forget(what));
+    }
+    forgotten
+}
+
 /// Handles a message from another CPU.
 pub fn message(cpu: &mut Cpu, msg: Msg) {
     match msg {

@@ -1,5 +1,6 @@
 //! Parameters of a link from router advertisements, as far as packets use them.
 
+use core::cmp::Reverse;
 use core::net::{IpAddr, Ipv6Addr};
 
 use crate::base::time::Duration;
@@ -109,9 +110,15 @@ impl Learned {
 /// The default route by the best of all links' routers, if there is one.
 pub(super) fn default_route(ifs: &[super::Ifnet]) -> Option<(Prefix, Origin, Hop)> {
     let up = ifs.iter().filter(|ifnet| ifnet.up);
-    let of = |ifnet: &super::Ifnet| Some((ifnet.index, ifnet.learned.router?, ifnet.learned.metrics()));
+    let of = |ifnet: &super::Ifnet| {
+        let router = ifnet.learned.router?;
+        let (answers, preference) = router.rank;
+        // The administrator's word stands above the router's, but a router that does not answer is no use.
+        let worth = (answers, Reverse(ifnet.metric), preference);
+        Some((worth, ifnet.index, router, ifnet.learned.metrics()))
+    };
     // Of equally good ones the first: `max_by_key` would answer the last.
-    let (ifindex, router, metrics) = up.filter_map(of).rev().max_by_key(|(_, router, _)| router.rank)?;
+    let (_, ifindex, router, metrics) = up.filter_map(of).rev().max_by_key(|(worth, ..)| *worth)?;
     let to = Prefix::new(Ipv6Addr::UNSPECIFIED.into(), 0)?;
     Some((to, Origin::Learned, Hop { to: To::Gateway { ifindex, via: router.addr.into() }, metrics }))
 }

@@ -17,9 +17,9 @@ use super::SharedStack;
 use super::requests::{Parameter, Requests, about, may, must};
 use crate::api::types::{
     CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, HttpListener, Interface,
-    InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow, PingEvent,
-    PingRequest, Pool, RefusedEdit, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit,
-    RouteEdits, RoutePage, RouteRequest, RouteSource, RunningConfiguration, Sysctl, SysctlChange,
+    InterfaceChange, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow,
+    PingEvent, PingRequest, Pool, RefusedEdit, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer,
+    RouteEdit, RouteEdits, RoutePage, RouteRequest, RouteSource, RunningConfiguration, Sysctl, SysctlChange,
     SysctlChanged, TraceRequest, TracedPacket, UndoRequest, Version, WhyAnswer, WhyRequest,
 };
 use crate::api::{capture, metrics, ping, trace};
@@ -117,6 +117,13 @@ fn requests() -> Requests {
         )
         .delete("/v1/neighbours/{address}", delete_neighbour, about("Forgets a neighbour"))
         .get("/v1/links", links, about("Values of router advertisements").answers::<Vec<LearnedLink>>())
+        .delete(
+            "/v1/links",
+            forget_learned,
+            about("Forgets routers or prefixes of router advertisements; how many")
+                .query(LEARNED)
+                .answers::<u64>(),
+        )
         .get(
             "/v1/offload",
             offloaded,
@@ -185,6 +192,7 @@ const LINES: &str = "application/x-ndjson";
 const FAMILY: &[Parameter] = &[may("family", "string", "inet or inet6")];
 const ONE_FAMILY: &[Parameter] = &[must("family", "string", "inet or inet6")];
 const LIMIT: &[Parameter] = &[may("limit", "integer", "rows of each CPU, 10,000 at most")];
+const LEARNED: &[Parameter] = &[must("what", "string", "routers or prefixes")];
 const TO: &[Parameter] = &[must("to", "string", "an address")];
 const ROUTE: &[Parameter] = &[must("to", "string", "a prefix"), may("via", "string", "one of its gateways")];
 const ROUTES: &[Parameter] = &[
@@ -365,6 +373,12 @@ async fn flush_neighbours(State(stack): State<SharedStack>, params: Params) -> A
     Ok(json(&stack.stack().flush_neighbours(family)?))
 }
 
+async fn forget_learned(State(stack): State<SharedStack>, params: Params) -> Answer {
+    let what = values(params)?.what;
+    let what = what.ok_or_else(|| Error::new(ErrorKind::Invalid, "say what: routers or prefixes"))?;
+    Ok(json(&stack.stack().forget_learned(what)?))
+}
+
 async fn netisrs(State(stack): State<SharedStack>) -> Answer {
     Ok(json(&stack.stack().netisrs()?))
 }
@@ -447,6 +461,7 @@ async fn prometheus(State(stack): State<SharedStack>) -> Answer {
 #[serde(deny_unknown_fields)]
 struct Values {
     family: Option<Family>,
+    what: Option<Learned>,
     to: Option<String>,
     via: Option<IpAddr>,
     after: Option<IpNet>,

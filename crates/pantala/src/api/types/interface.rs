@@ -22,6 +22,9 @@ pub struct Interface {
     pub description: Option<String>,
     /// Offloads of its device.
     pub options: Vec<InterfaceOption>,
+    /// Metric of the default routes by it.
+    #[serde(default)]
+    pub metric: u32,
     /// Bytes of the largest IP packet.
     pub mtu: u32,
     /// Its Ethernet address; a loopback has none.

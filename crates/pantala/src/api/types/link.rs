@@ -5,6 +5,25 @@ use core::net::Ipv6Addr;
 use ipnet::Ipv6Net;
 use serde::{Deserialize, Serialize};
 
+/// What router advertisements have brought, of all links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Learned {
+    /// Default routers.
+    Routers,
+    /// Prefixes, and our addresses in them.
+    Prefixes,
+}
+
+impl core::fmt::Display for Learned {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Routers => "routers",
+            Self::Prefixes => "prefixes",
+        })
+    }
+}
+
 /// The link of an interface that takes addresses and routers from router advertisements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]

@@ -45,7 +45,7 @@ pub use interface::{
     InterfaceChange, InterfaceCounters, InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo,
     MemifState, OutputQueue, RingInfo, Station, StpInfo, StpMember, Umem,
 };
-pub use link::{DefaultRouter, LearnedLink, OnLinkPrefix, Preference};
+pub use link::{DefaultRouter, Learned, LearnedLink, OnLinkPrefix, Preference};
 pub use monitor::{Jitter, Latency, Monitored};
 pub use neighbour::{Neighbour, NeighbourRequest, NeighbourState};
 pub use offload::{OffloadInfo, OffloadedEnds, OffloadedFlow};

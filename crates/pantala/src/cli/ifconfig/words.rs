@@ -32,6 +32,7 @@ pub(super) const WORDS: &[&str] = &[
     "vlandev",
     "vlanproto",
     "vlanpcp",
+    "metric",
     "tunnel",
     "device",
     "netmask",
@@ -77,7 +78,6 @@ pub(super) const WORDS: &[&str] = &[
 ];
 /// Words of BSD that have no meaning here, and what to use.
 const FOREIGN: &[(&str, &str)] = &[
-    ("metric", "routes have no metric of their interface; remove or change the route"),
     ("media", "`ethtool` sets it on the device"),
     ("promisc", "a bridge and `tcpdump` set it as they need it"),
     ("arp", "neighbours are always resolved"),
@@ -160,7 +160,7 @@ impl<'w> Reader<'w> {
             "vlandev" => self.seen.parent = Some(self.value("vlandev", "an interface")?.to_owned()),
             "vlanproto" => self.seen.is_qinq = is_qinq(self.value("vlanproto", "802.1q or 802.1ad")?)?,
             "tunnel" => self.tunnel()?,
-            "vlanpcp" | "mtu" => self.set_number(word)?,
+            "vlanpcp" | "metric" | "mtu" => self.set_number(word)?,
             "ether" | "lladdr" | "link" => self.set_mac(word)?,
             "inet" => self.address(true)?,
             "inet6" => self.address(false)?,

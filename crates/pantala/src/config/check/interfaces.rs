@@ -122,6 +122,7 @@ fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface
         queue: queue_spec(&draft.queue),
         autoconf: draft.autoconf,
         vlanpcp: draft.vlanpcp.as_ref().map_or(0, |at| at.value.to_le_bytes()[0]),
+        metric: draft.metric.as_ref().map_or(0, |at| at.value),
         fdb: draft.fdb.settings(),
         bridge: draft.fdb.bridge(),
         is_port,

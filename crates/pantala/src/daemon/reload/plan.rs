@@ -163,6 +163,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         format!("interface {name}: {how}")
     });
     let vlanpcp = (old.vlanpcp != new.vlanpcp).then(|| format!("interface {name}: vlanpcp {}", new.vlanpcp));
+    let metric = (old.metric != new.metric).then(|| format!("interface {name}: metric {}", new.metric));
     let fdb = ((&old.fdb, &old.bridge) != (&new.fdb, &new.bridge)).then(|| {
         let (timeout, most, statics) = (new.fdb.timeout_s, new.fdb.addresses_max, new.fdb.statics.len());
         let tree = match &new.bridge.stp {
@@ -192,6 +193,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(queue)
         .chain(autoconf)
         .chain(vlanpcp)
+        .chain(metric)
         .chain(fdb)
         .chain(ra)
         .chain(kernel_ports)

@@ -131,6 +131,7 @@ impl Control {
             flags: flags(interface, active),
             description: interface.config.description.clone(),
             options: options(&interface.facts),
+            metric: interface.config.metric,
             mtu: interface.mtu(),
             mac: (interface.facts.mode != DeviceMode::Tunnel).then_some(Mac(interface.facts.mac)),
             addresses: Vec::new(),

@@ -26,6 +26,7 @@ mod why;
 
 use core::net::IpAddr;
 
+use net::ip6::autoconf::Forget;
 use tokio::sync::mpsc;
 
 use super::control::Control;
@@ -33,8 +34,8 @@ use crate::Mac;
 use crate::api::stack::{Echo, EchoAnswer, Snapshot, Stack, Web};
 use crate::api::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, Family, HttpListener, Interface,
-    InterfaceChange, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow, Pool,
-    ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource,
+    InterfaceChange, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow,
+    Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource,
     RunningConfiguration, Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer,
     WhyRequest,
 };
@@ -117,6 +118,14 @@ impl Stack for Control {
 
     fn forget_stations(&mut self, interface: &str, mac: Option<Mac>) -> Result<u64, Error> {
         self.forget_learnt(interface, mac)
+    }
+
+    fn forget_learned(&mut self, what: Learned) -> Result<u64, Error> {
+        let what = match what {
+            Learned::Routers => Forget::Routers,
+            Learned::Prefixes => Forget::Prefixes,
+        };
+        self.forget_of(None, what)
     }
 
     fn links(&mut self) -> Result<Vec<LearnedLink>, Error> {

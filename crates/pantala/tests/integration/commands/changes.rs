@@ -46,6 +46,8 @@ fn changes_reach_the_stack() {
         ("intrctl affinity lan 1 0", "", "ring 1 of lan to CPU 0"),
         ("arp -da", "3 deleted\n", "forget inet"),
         ("ndp -c", "3 deleted\n", "forget inet6"),
+        ("ndp -R", "2 routers forgotten\n", "forget routers"),
+        ("ndp -P", "2 prefixes forgotten\n", "forget prefixes"),
     ] {
         assert_eq!(told(line), (shows.to_owned(), vec![tells.to_owned()]), "{line}");
     }

@@ -182,6 +182,11 @@ impl Stack for Fake {
         Ok(3)
     }
 
+    fn forget_learned(&mut self, what: Learned) -> Answer<u64> {
+        self.tell(format!("forget {what}"));
+        Ok(2)
+    }
+
     fn forget_stations(&mut self, interface: &str, mac: Option<Mac>) -> Answer<u64> {
         self.tell(format!(
             "forget {} on {interface}",
@@ -349,6 +354,7 @@ const ETHERNET: &[InterfaceFlag] = &[
 
 fn loopback() -> Interface {
     Interface {
+        metric: 0,
         name: "lo0".into(),
         index: 1,
         flags: vec![
@@ -396,6 +402,7 @@ fn lan() -> Interface {
         counters: InterfaceCounters { rx_packets, ..InterfaceCounters::default() },
     };
     Interface {
+        metric: 0,
         name: "lan".into(),
         index: 2,
         flags: ETHERNET.to_vec(),
@@ -446,6 +453,7 @@ fn lan() -> Interface {
 
 fn wan() -> Interface {
     Interface {
+        metric: 0,
         name: "wan".into(),
         index: 3,
         flags: vec![InterfaceFlag::Broadcast, InterfaceFlag::Simplex, InterfaceFlag::Multicast],

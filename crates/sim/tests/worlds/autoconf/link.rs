@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 
 use net::cpu::Cpu;
-use net::ip6::autoconf::{self, Identifiers, Settings, Status};
+use net::ip6::autoconf::{self, Forget, Identifiers, Settings, Status};
 use net::ping;
 use net::pmtu::{self, Flow};
 use net::tables::IfAddr;
@@ -244,6 +244,14 @@ impl Link {
     pub(crate) fn addrs(&mut self) -> Vec<String> {
         let status = self.status();
         status.iter().flat_map(|status| &status.addrs).map(|own| own.addr.to_string()).collect()
+    }
+
+    /// Has the host forget something by command; returns how many.
+    pub(crate) fn forget(&mut self, what: Forget) -> usize {
+        let cpus = self.host().cpus.iter_mut();
+        let forgotten = cpus.map(|cpu| autoconf::forget(&mut cpu.netisr.cpu, None, what)).sum();
+        self.world.run_for(Duration::from_millis(300));
+        forgotten
     }
 
     /// The default router.

@@ -141,6 +141,14 @@ impl OwnAddrs {
         }
     }
 
+    /// Forgets an address, with the temporary ones beside it, or a temporary one; returns how many.
+    pub(super) fn forget(&mut self, addr: Ipv6Addr) -> usize {
+        let before = self.len();
+        self.list.retain(|own| own.addr != addr);
+        self.list.iter_mut().for_each(|own| own.temporary.retain(|temporary| temporary.addr != addr));
+        before - self.len()
+    }
+
     pub(super) fn clear(&mut self) {
         self.list.clear();
     }

@@ -11,7 +11,7 @@ use super::addresses::{Maker, OwnAddrs, OwnStatus};
 use super::prefixes::{PrefixStatus, Prefixes};
 use super::routers::{RouterStatus, Routers};
 use super::solicit::Solicit;
-use super::{Advert, Settings};
+use super::{Advert, Forget, Settings};
 use crate::base::count::Count;
 use crate::base::time::{Duration, Instant};
 use crate::fib::Prefix;
@@ -169,6 +169,17 @@ impl Link {
         }
         let fits = |mtu: &u32| (u32::from(MIN_MTU)..=self.device_mtu).contains(mtu);
         self.mtu = mtu.filter(fits).or(self.mtu);
+    }
+
+    pub(super) fn forget(&mut self, what: Forget) -> usize {
+        match what {
+            Forget::Routers => self.routers.clear(),
+            Forget::Prefixes => {
+                self.own.clear();
+                self.prefixes.clear()
+            }
+            Forget::Address(addr) => self.own.forget(addr),
+        }
     }
 
     /// Handles the passage of time.

@@ -46,6 +46,11 @@ impl Prefixes {
         Ok(())
     }
 
+    /// Forgets all, and returns how many there were.
+    pub(super) fn clear(&mut self) -> usize {
+        self.list.drain(..).count()
+    }
+
     pub(super) fn expire(&mut self, now: Instant) {
         self.list.retain(|known| known.expires > now);
     }

@@ -83,6 +83,11 @@ impl Routers {
         self.list.retain(|router| IpAddr::V6(router.addr) != addr);
     }
 
+    /// Forgets all, and returns how many there were.
+    pub(super) fn clear(&mut self) -> usize {
+        self.list.drain(..).count()
+    }
+
     pub(super) fn expire(&mut self, now: Instant) {
         self.list.retain(|router| router.until > now);
     }

@@ -113,3 +113,23 @@ fn what_routers_say_is_the_weakest_route_to_a_prefix() {
     let tables = Tables::new(Config { ifs, routes, ..Config::default() });
     assert_eq!(tables.hop(addr("2001:db8:5::99").into(), || 0).to, via);
 }
+
+#[test]
+fn of_the_default_routers_of_several_links_one_that_answers_with_the_least_metric_is_taken() {
+    use crate::link::tables::DefaultRouter;
+    use wire::nd::Preference::{High, Low, Medium};
+    let chosen = |links: [(bool, u32, wire::nd::Preference); 3]| {
+        let ifs = (1..).zip(links).map(|(index, (answers, metric, preference))| {
+            let router = Some(DefaultRouter { addr: addr("fe80::1"), rank: (answers, preference) });
+            let learned = Arc::new(Learned { router, ..Learned::default() });
+            Ifnet { learned, metric, ..ifnet(index) }
+        });
+        let routes = derived(&ifs.collect::<Vec<_>>());
+        let default = routes.iter().find(|(to, ..)| *to == prefix("::/0")).unwrap();
+        default.2[0].to.ifindex()
+    };
+    assert_eq!(chosen([(true, 0, Medium), (true, 0, Medium), (true, 0, Low)]), Some(1), "the first");
+    assert_eq!(chosen([(true, 0, Medium), (true, 0, High), (true, 0, Low)]), Some(2), "what routers say");
+    assert_eq!(chosen([(true, 9, Medium), (true, 8, High), (true, 7, Low)]), Some(3), "the metric");
+    assert_eq!(chosen([(true, 9, Low), (false, 8, High), (false, 7, High)]), Some(1), "one that answers");
+}

@@ -37,6 +37,7 @@ fn bsd_lines_become_edits() {
         ("mtu 1400", set("mtu", "1400")),
         ("ether 02:00:00:00:00:07", set("mac", "02:00:00:00:00:07")),
         ("vlanpcp 5", set("vlanpcp", "5")),
+        ("metric 100", set("metric", "100")),
         ("create vlan 10 vlandev lan", create("vlan:lan,10")),
         ("create vlandev lan vlan 10 vlanproto 802.1ad", create("qinq:lan,10")),
         ("create tunnel 192.0.2.1 198.51.100.1", create("gif:192.0.2.1,198.51.100.1")),
@@ -84,7 +85,7 @@ fn wrong_words_are_explained() {
     for (line, says) in [
         ("dwon", "did you mean `down`?"),
         ("frobnicate", "known are up, down"),
-        ("metric 5", "has no meaning here"),
+        ("media auto", "has no meaning here"),
         ("mtu", "`mtu` needs a number behind it"),
         ("mtu big", "`big` is not a number"),
         ("inet 192.0.2.7", "192.0.2.7 has no prefix length; write it as in 192.0.2.7/24"),
