@@ -112,6 +112,7 @@ impl Control {
             secret: self.secret,
             baseline,
             waiters,
+            has_carrier: true,
             away: None,
             hold: Arc::new(opened.hold),
         };

@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use dev::netlink::{LinkChanges, LinkMonitor, NetlinkError};
+use dev::netlink::{LinkChanges, LinkFlags, LinkMonitor, NetlinkError};
 use dev::sys::poll::{PollFd, PollFlags, wait};
 use net::tables::IfIndex;
 use tokio::io::Interest;
@@ -64,6 +64,7 @@ pub(crate) async fn watch(control: &Arc<Mutex<Control>>) {
         let mut control = locked(control);
         (control.monitor.take().and_then(watched), control.cpus.lost())
     };
+    locked(control).look_after_devices(&LinkChanges::default());
     loop {
         let pause = locked(control).looks_again_in();
         let changes = tokio::select! {
@@ -124,11 +125,32 @@ impl Control {
             }
             self.take_up(index);
         }
+        self.look_at_carriers();
         for interface in self.attached.iter().filter(|interface| interface.away.is_none()) {
             self.workshop.offload.look_again(interface);
         }
         if changes.any {
             self.share_addresses();
+        }
+    }
+
+    /// Takes ports of bridges whose wires do not carry out of their trees, and back in.
+    fn look_at_carriers(&mut self) {
+        let Self { attached, workshop, .. } = self;
+        let mut has_news = false;
+        for interface in attached.iter_mut().filter(|interface| interface.away.is_none()) {
+            let Some((host, _)) = &interface.facts.host else { continue };
+            let Ok(link) = workshop.netlink.link(host) else { continue };
+            let has_carrier = link.flags.contains(LinkFlags::RUNNING);
+            let is_news = core::mem::replace(&mut interface.has_carrier, has_carrier) != has_carrier;
+            if is_news && interface.config.is_port {
+                has_news = true;
+                let name = &interface.config.name;
+                log::info(&format!("interface {name}: {}", if has_carrier { "carrier" } else { "no carrier" }));
+            }
+        }
+        if has_news && let Err(why) = self.publish() {
+            log::error(&why.error);
         }
     }
 

@@ -31,6 +31,8 @@ pub(crate) struct Attached {
     pub(crate) placement: RingPlacement,
     /// Administratively up.
     pub(crate) up: bool,
+    /// The wire of its device carries, as the kernel said last.
+    pub(crate) has_carrier: bool,
     /// Its device is gone, and taken up again when it is back.
     pub(crate) away: Option<Away>,
     /// Only monitors: its rings have sinks.
@@ -118,9 +120,10 @@ impl Attached {
         format!("{device}{mode}, {rings} ring{plural}, {mac}, mtu {mtu}, steering: {steering}")
     }
 
-    /// Whether packets may go by it: it is administratively up, and its device is there.
+    /// Whether packets may go by it: it is administratively up, its device is there, and as a port of a bridge it has carrier, so
+    /// that a spanning tree takes another way at once.
     pub(crate) const fn is_usable(&self) -> bool {
-        self.up && self.away.is_none()
+        self.up && self.away.is_none() && (self.has_carrier || !self.config.is_port)
     }
 
     /// The interface that it is over, if it is no device of its own.

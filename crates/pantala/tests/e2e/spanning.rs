@@ -16,6 +16,9 @@ use crate::wait::{until, within};
 /// Twice the forward delay, the maximum age, and some units.
 const CONVERGED: Duration = Duration::from_secs(40);
 
+/// Less than the time after which missing units are noticed: three times the hello time.
+const SOON: Duration = Duration::from_millis(2500);
+
 fn addr(family: Family, host: u16) -> IpAddr {
     let [_, small] = host.to_be_bytes();
     family.pick(Ipv4Addr::new(10, 98, 0, small).into(), Ipv6Addr::new(0xfd98, 0, 0, 0, 0, 0, 0, host).into())
@@ -167,6 +170,10 @@ fn the_kernels_bridge_and_pantalas_find_one_tree_and_another_when_a_link_is_cut(
             "eth1"
         };
         output(kernel, &format!("link set {used} down"));
+        // Without its carrier the port leaves the tree, before units are missed.
+        let port = usize::from(used == "eth1");
+        let role = || tree(&lab).1.get(port).map(|member| member.role.clone());
+        assert!(within(SOON, || (role()? == "disabled").then_some(())).is_some(), "{:?}", role());
         assert!(
             within(CONVERGED, || reaches(&lab).then_some(())).is_some(),
             "{}",
