@@ -146,7 +146,10 @@ impl Control {
             if is_news && interface.config.is_port {
                 has_news = true;
                 let name = &interface.config.name;
-                log::info(&format!("interface {name}: {}", if has_carrier { "carrier" } else { "no carrier" }));
+                log::info(&format!(
+                    "interface {name}: {}",
+                    if has_carrier { "carrier" } else { "no carrier" }
+                ));
             }
         }
         if has_news && let Err(why) = self.publish() {
