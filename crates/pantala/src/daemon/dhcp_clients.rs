@@ -37,6 +37,9 @@ pub(super) struct Running {
     is_failing: bool,
 }
 
+/// A route of a lease, and the client's interface.
+pub(super) type Led = (LeasedRoute, String);
+
 impl Control {
     /// The address that an interface has leased.
     pub(super) fn leased_v4(&self, interface: &Interface) -> Option<Leased> {
@@ -72,9 +75,7 @@ impl Control {
                 is_failing: false,
             });
         }
-        for gone in before {
-            self.lead_by(&[], &gone.routes, &gone.interface);
-        }
+        self.lead();
         self.dhcp.changed.notify_one();
     }
 
@@ -160,11 +161,10 @@ impl Control {
     fn use_lease(&mut self, name: &str, lease: Option<Lease>) {
         let Some(own) = self.dhcp.clients.iter_mut().find(|own| own.interface == name) else { return };
         let addr = |lease: &Option<Lease>| lease.as_ref().map(|lease| lease.addr);
-        let (before, was) = (addr(&own.in_use), core::mem::take(&mut own.routes));
+        let before = addr(&own.in_use);
         let is_new = before != addr(&lease);
         let next = lease.as_ref().map(Lease::routes).unwrap_or_default();
         own.in_use = lease;
-        own.routes.clone_from(&next);
         own.verify = own.in_use.as_ref().filter(|_| is_new).map(|_| now() + VERIFY);
         let now_has = addr(&own.in_use);
         if is_new {
@@ -172,24 +172,43 @@ impl Control {
                 Some(net) => log::info(&format!("interface {name}: {net} leased")),
                 None => log::warning(&format!("interface {name}: the lease has ended")),
             }
-            self.lead_by(&[], &was, name);
+            own.routes.clear();
+            self.lead();
             if let Err(failure) = self.go_over(self.config.clone(), Scope::Interfaces) {
                 log::error(&format!("interface {name}: {}", failure.told().error));
             }
         }
-        let before = if is_new { &[][..] } else { &was };
-        self.lead_by(&next, before, name);
+        if let Some(own) = self.dhcp.clients.iter_mut().find(|own| own.interface == name) {
+            own.routes = next;
+        }
+        self.lead();
     }
 
-    /// Makes the routes of a lease in the place of those `before`.
-    fn lead_by(&mut self, to: &[LeasedRoute], before: &[LeasedRoute], name: &str) {
-        let gone = before.iter().filter(|route| !to.contains(route));
-        let gone = gone.map(|(net, via)| RouteEdit::Delete { to: IpNet::V4(*net), via: via.map(Into::into) });
-        let made = to.iter().filter(|route| !before.contains(route)).map(|(net, via)| {
+    /// Brings the routes of leases in force: of several to one destination, that of the interface with the least metric.
+    fn lead(&mut self) {
+        let metric = |own: &&Running| {
+            let attached = self.attached.iter().find(|attached| attached.config.name == own.interface);
+            attached.map_or(u32::MAX, |attached| attached.config.metric)
+        };
+        let mut clients: Vec<&Running> = self.dhcp.clients.iter().collect();
+        clients.sort_by_key(metric);
+        let mut next: Vec<Led> = Vec::new();
+        for own in clients {
+            for route in &own.routes {
+                if next.iter().all(|(led, _)| led.0 != route.0) {
+                    next.push((*route, own.interface.clone()));
+                }
+            }
+        }
+        let before = core::mem::replace(&mut self.dhcp.led, next.clone());
+        let gone = before.iter().filter(|led| !next.contains(led));
+        let gone =
+            gone.map(|((net, via), _)| RouteEdit::Delete { to: IpNet::V4(*net), via: via.map(Into::into) });
+        let made = next.iter().filter(|led| !before.contains(led)).map(|((net, via), name)| {
             RouteEdit::Add(RouteRequest {
                 to: IpNet::V4(*net),
                 via: via.iter().map(|via| (*via).into()).collect(),
-                dev: Some(name.to_owned()),
+                dev: Some(name.clone()),
                 reject: false,
                 blackhole: false,
                 metrics: RouteMetrics::default(),
@@ -202,7 +221,7 @@ impl Control {
         match self.change_routes(&edits) {
             Err(why) => log::error(&why.error),
             Ok(answers) => answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(|why| {
-                log::info(&format!("interface {name}: route of the lease: {}", why.error));
+                log::info(&format!("route of a lease: {}", why.error));
             }),
         }
     }
