@@ -61,6 +61,12 @@ impl Generator {
         Ok(Self { flood, variety, share: 0 })
     }
 
+    /// Flows that are sent.
+    #[must_use]
+    pub fn flows(&self) -> u64 {
+        u64::from(self.variety.flows) + 1
+    }
+
     /// Sends as much as it can.
     ///
     /// # Errors

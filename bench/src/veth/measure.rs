@@ -82,6 +82,15 @@ const FIRST: f64 = 400e3;
 const STEP: f64 = 1.25;
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Frames of each flow at the least before anything is measured.
+const EACH_FLOW: u8 = 16;
+/// A rate that is higher by this factor grows.
+const GROWS: f64 = 1.03;
+/// Looks without growth after which a rate is settled.
+const SETTLED: u32 = 3;
+/// Longest time to wait for that.
+const WARM_UP_MAX: Duration = Duration::from_secs(20);
+
 /// The most that is delivered, whatever is offered.
 #[derive(Clone, Copy, Debug)]
 pub struct Most {
@@ -93,6 +102,23 @@ pub struct Most {
     pub is_the_routers: bool,
 }
 
+/// Waits until each flow has been seen often enough to be known to whatever learns flows, and the rate grows no more.
+fn warm_up(lab: &Lab, generator: &Generator) -> Result<()> {
+    let begun = Instant::now();
+    let enough = u64::from(EACH_FLOW) * generator.flows();
+    let (first, mut best, mut looks) = (lab.sink.received()?, 0.0_f64, 0);
+    while looks < SETTLED && begun.elapsed() < WARM_UP_MAX {
+        let rate = Rate::begin(lab.sink.received()?);
+        sleep(LOOK);
+        let received = lab.sink.received()?;
+        let now = rate.end(received);
+        let is_growing = now > GROWS * best || received - first < enough;
+        looks = if is_growing { 0 } else { looks + 1 };
+        best = best.max(now);
+    }
+    Ok(())
+}
+
 /// Offers more and more until less comes out, and leaves the generator at the pace at which the most did.
 ///
 /// # Errors
@@ -100,7 +126,7 @@ pub struct Most {
 pub fn saturate(lab: &Lab, generator: &mut Generator) -> Result<Most> {
     if lab.layout == Layout::One {
         generator.open_up()?;
-        sleep(LOOK);
+        warm_up(lab, generator)?;
         let flow = measure(lab, generator, None, LOOK)?;
         return Ok(Most { delivered: flow.delivered, at: flow.offered, is_the_routers: true });
     }

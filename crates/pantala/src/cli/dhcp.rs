@@ -11,7 +11,8 @@ pub(crate) const HELP: &str = "\
 Shows the DHCP servers of interfaces (address pools, counters and leases), and
 interfaces that have their address from a DHCP server. A client whose lease has
 ended gets the same address again if it is still free. Relays, and clients,
-servers and relays of DHCPv6 follow, with delegated prefixes and what is left of their lifetimes.
+servers and relays of DHCPv6 follow, with delegated prefixes and what is left
+of their lifetimes.
 
 Examples:
   pantala dhcp

@@ -98,6 +98,9 @@ mod tests {
             (Error::Aborted, 103, Some(ConnectionAborted)),
             (Error::NothingUrgent, 22, Some(InvalidInput)),
             (Error::BadMessage, 22, Some(InvalidInput)),
+            (Error::BadFrame, 22, Some(InvalidInput)),
+            (Error::NoInterface, 19, None),
+            (Error::InterfaceDown, 100, Some(NetworkDown)),
             (Error::BadKey, 22, Some(InvalidInput)),
         ];
         for (error, errno, kind) in table {

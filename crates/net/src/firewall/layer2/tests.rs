@@ -176,6 +176,7 @@ fn frames_without_ip_match_only_rules_that_ask_for_nothing_of_it() {
             ("deny ip6 from any to any", true),
             ("deny ip from ::/0 to any", true),
             ("deny ip from any to any iplen 0-65535", true),
+            ("deny ip from any to any not iplen 5", true),
             ("deny ip from not 1.2.3.4 to any", false),
             ("deny ip from any to any not layer2", true),
             ("deny ip from any to any out", true),
