@@ -126,8 +126,15 @@ impl Router for Pantala {
     fn figures(&mut self) -> Figures {
         let buffers =
             self.buffers().map(|[rings, out]| [("buffers in rings", rings), ("buffers elsewhere", out)]);
-        let offloaded = self.counter("flow_offloaded").map(|packets| ("packets offloaded", packets));
-        buffers.into_iter().flatten().chain(offloaded).collect()
+        let offload = [
+            ("packets offloaded", "flow_offloaded"),
+            ("flows offloaded", "offload_inserted"),
+            ("flows without room", "offload_full"),
+            ("flows evicted", "offload_evicted"),
+            ("flows stale", "offload_stale"),
+        ];
+        let offload = offload.into_iter().filter_map(|(name, counter)| Some((name, self.counter(counter)?)));
+        buffers.into_iter().flatten().chain(offload).collect()
     }
 }
 

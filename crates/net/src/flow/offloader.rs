@@ -146,6 +146,9 @@ pub(super) fn consider<F: Cached>(
         let way = *way;
         let met = verdicts.met(way.verdict).copied();
         let outcome = met.map(|met| offload::<F>(cpu, &mut offloader, &pkts[at], (&key, &way, met)));
+        if let (Some(Ok(())), Some(place)) = (outcome, place) {
+            F::cache(flows).0.table.release(place, cpu.now);
+        }
         cpu.count(match outcome {
             Some(Ok(())) => Count::OffloadInserted,
             Some(Err(why)) => why,

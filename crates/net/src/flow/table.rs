@@ -166,6 +166,13 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
         }
     }
 
+    /// Lets another flow have the place of one whose packets do not come here any more. Until then it is found.
+    pub(super) fn release(&mut self, at: At, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(at.0 as usize) {
+            entry.used = Tick::idle_since(now);
+        }
+    }
+
     /// Invalidates the decisions on all flows.
     pub(super) fn forget_all(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.generation = 0);
@@ -272,6 +279,11 @@ fn tag(hash: u64) -> u8 {
 impl Tick {
     fn at(now: Instant) -> Self {
         Self((now.ns() / 1_000_000) as u32)
+    }
+
+    /// A time of use that is too long ago.
+    fn idle_since(now: Instant) -> Self {
+        Self(Self::at(now).0.wrapping_sub(IDLE.as_millis() as u32))
     }
 
     fn is_idle(self, now: Instant) -> bool {

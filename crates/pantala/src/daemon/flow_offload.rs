@@ -13,7 +13,7 @@ use super::{entropy, log};
 use crate::config::Interface;
 
 /// Flows of each family that there is room for.
-const FLOWS: u32 = 1 << 16;
+const FLOWS: u32 = 1 << 17;
 
 /// The table, from the first interface on that wants it; `None` if the kernel refused it.
 #[derive(Clone, Default)]

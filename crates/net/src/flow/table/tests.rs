@@ -195,3 +195,25 @@ fn what_is_found_is_what_was_learnt() {
     }
     assert!(table.live(generation, now) <= table.capacity());
 }
+
+#[test]
+fn the_place_of_a_flow_that_the_driver_forwards_is_another_flows_when_all_are_taken() {
+    let mut table = table(64);
+    let keys: Vec<_> = (0..64).map(spread).collect();
+    let known: Vec<_> =
+        keys.iter().filter(|key| introduce(&mut table, **key, 1, NOW) == Learnt::Yes).copied().collect();
+    let strangers: Vec<_> = (100..108).map(spread).collect();
+    assert!(strangers.iter().all(|key| introduce(&mut table, *key, 1, NOW) == Learnt::Full));
+    for key in &known {
+        let mut found = [None];
+        table.probe(&[*key], 1, NOW, &mut found);
+        table.release(found[0].unwrap(), NOW);
+        assert_eq!(find(&mut table, *key, 1, NOW), Some(key.name), "until another has come, it is found");
+        let mut found = [None];
+        table.probe(&[*key], 1, NOW, &mut found);
+        table.release(found[0].unwrap(), NOW);
+    }
+    assert!(strangers.iter().all(|key| introduce(&mut table, *key, 1, NOW) == Learnt::Yes));
+    let left = known.iter().filter(|key| find(&mut table, **key, 1, NOW).is_some()).count();
+    assert_eq!(left, known.len() - strangers.len());
+}
