@@ -16,7 +16,7 @@ use bench::veth::measure::{Flow, Most, measure, saturate};
 use bench::veth::overload::{Outcome, Step, overload};
 use bench::veth::routers::{self, Kind};
 
-const USAGE: &str = "veth WHO [--overload yes | --doorbells yes | --count FRAMES] [--family 4|6] [--layout one|two|split] [--window MS] [--flows N] [--to N]";
+const USAGE: &str = "veth ROUTER [--overload yes | --doorbells yes | --count FRAMES] [--family 4|6] [--layout one|two|split] [--window MS] [--flows N] [--to N]";
 
 /// After which everything is at rest.
 const REST: Duration = Duration::from_millis(200);

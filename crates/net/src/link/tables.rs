@@ -84,7 +84,7 @@ pub struct Ifnet {
     pub mac: Mac,
     /// Bytes of the largest network-layer packet on this link.
     pub mtu: u32,
-    /// Of several default routes of equal worth, that of the interface with the least is in force.
+    /// Metric of the default routes by it: the least is in force.
     pub metric: u32,
     /// Administratively up.
     pub up: bool,

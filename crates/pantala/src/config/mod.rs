@@ -218,7 +218,7 @@ pub struct Interface {
     pub autoconf: Option<Autoconf>,
     /// Priority code point of the tags of a VLAN, 0 to 7.
     pub vlanpcp: u8,
-    /// Of default routes that routers advertise or leases bring, that of the interface with the least is in force.
+    /// Metric of the default routes that routers advertise or leases bring: the least is in force.
     pub metric: u32,
     /// Learnt and static link addresses, if it is a VXLAN or a bridge.
     pub fdb: Fdb,

@@ -82,6 +82,19 @@ impl Default for Dhcp {
 }
 
 impl Control {
+    /// Sends messages of DHCP or DHCPv6. Without a buffer one is lost, as on a wire: clients repeat themselves.
+    pub(super) fn send_dhcp(&self, messages: Vec<Outgoing>) {
+        if messages.is_empty() {
+            return;
+        }
+        let send = move |netisr: &mut net::netisr::Netisr| {
+            messages.iter().for_each(|message| _ = dhcp::send(&mut netisr.cpu, message));
+        };
+        if let Err(why) = self.cpus.call(0, send) {
+            log::error(&why.error);
+        }
+    }
+
     /// Opens the leases of servers that are new in a configuration.
     pub(super) fn open_leases(&self, new: &Config) -> Result<OpenLeases, StackError> {
         let mut opened = Vec::new();
@@ -216,11 +229,7 @@ impl Control {
                     let from = SocketAddr::new(server.settings.own.addr().into(), SERVER);
                     let (to, message) = (to.into(), message.to_bytes());
                     let outgoing = Outgoing { ifindex, from, to, mac, message };
-                    // Without a buffer it is lost, as on a wire: clients repeat themselves.
-                    if let Err(why) = self.cpus.call(0, move |netisr| dhcp::send(&mut netisr.cpu, &outgoing))
-                    {
-                        log::error(&why.error);
-                    }
+                    self.send_dhcp(vec![outgoing]);
                 }
             }
         }

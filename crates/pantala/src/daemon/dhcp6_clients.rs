@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ipnet::{IpNet, Ipv6Net};
-use net::dhcp::{self, Arrived, Outgoing};
+use net::dhcp::{Arrived, Outgoing};
 use net::tables::IfIndex;
 use net::time::Instant;
 use wire::dhcp6::{ALL_AGENTS, CLIENT, SERVER, View};
@@ -266,9 +266,7 @@ impl Control {
         };
         let (from, to) = (SocketAddr::new(from, CLIENT), SocketAddr::new(ALL_AGENTS.into(), SERVER));
         let outgoing = Outgoing { ifindex, from, to, mac: None, message };
-        if let Err(why) = self.cpus.call(0, move |netisr| dhcp::send(&mut netisr.cpu, &outgoing)) {
-            log::error(&why.error);
-        }
+        self.send_dhcp(vec![outgoing]);
     }
 
     /// Writes the lease to disk.

@@ -2,13 +2,12 @@
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use net::dhcp::{self, Arrived, Outgoing};
+use net::dhcp::{Arrived, Outgoing};
 use net::tables::IfIndex;
 use wire::dhcp6::{CLIENT, SERVER};
 
 use super::control::Control;
 use super::dhcp6_clients::link_local;
-use super::log;
 use super::tables::{Attached, is_link_local};
 use crate::api::Dhcp6Relay as Shown;
 use crate::dhcp6::relay::{Counts, Relay, link_of};
@@ -66,13 +65,7 @@ impl Control {
         } else {
             relay.counts.ignored += 1;
         }
-        // What is lost is sent again by the client.
-        let send = move |netisr: &mut net::netisr::Netisr| {
-            outgoing.iter().for_each(|outgoing| _ = dhcp::send(&mut netisr.cpu, outgoing));
-        };
-        if let Err(why) = self.cpus.call(0, send) {
-            log::error(&why.error);
-        }
+        self.send_dhcp(outgoing);
         true
     }
 

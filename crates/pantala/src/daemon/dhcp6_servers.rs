@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use net::dhcp::{self, Arrived, Outgoing};
+use net::dhcp::{Arrived, Outgoing};
 use net::tables::IfIndex;
 use wire::dhcp6::SERVER;
 
@@ -56,9 +56,7 @@ impl Control {
         let Some(message) = own.server.handle(&arrived.message, now()) else { return };
         let Some(from) = from.map(|from| SocketAddr::new(from, SERVER)) else { return };
         let outgoing = Outgoing { ifindex: arrived.ifindex, from, to: arrived.from, mac: None, message };
-        if let Err(why) = self.cpus.call(0, move |netisr| dhcp::send(&mut netisr.cpu, &outgoing)) {
-            log::error(&why.error);
-        }
+        self.send_dhcp(vec![outgoing]);
     }
 
     /// The servers, as the admin API shows them.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ipnet::{IpNet, Ipv4Net};
-use net::dhcp::{self, Arrived, CLIENT, Outgoing};
+use net::dhcp::{Arrived, CLIENT, Outgoing};
 use net::tables::IfIndex;
 
 use super::control::Control;
@@ -135,11 +135,7 @@ impl Control {
                     let from = SocketAddr::new(from.into(), CLIENT);
                     let (to, message) = (to.into(), message.to_bytes());
                     let outgoing = Outgoing { ifindex: own.index, from, to, mac: None, message };
-                    // What is lost is sent again.
-                    if let Err(why) = self.cpus.call(0, move |netisr| dhcp::send(&mut netisr.cpu, &outgoing))
-                    {
-                        log::error(&why.error);
-                    }
+                    self.send_dhcp(vec![outgoing]);
                 }
                 Act::Use(lease) => {
                     if let Err(why) = write(&own.path, &lease)

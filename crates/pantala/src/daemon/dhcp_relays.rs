@@ -2,11 +2,10 @@
 
 use core::net::{Ipv4Addr, SocketAddr};
 
-use net::dhcp::{self, Arrived, CLIENT, MESSAGE_MAX, Outgoing, SERVER};
+use net::dhcp::{Arrived, CLIENT, MESSAGE_MAX, Outgoing, SERVER};
 use net::tables::IfIndex;
 
 use super::control::Control;
-use super::log;
 use crate::api::DhcpRelay as Shown;
 use crate::config::check::interfaces::dhcp::first_v4;
 use crate::dhcp::relay::{Counts, Relay};
@@ -66,13 +65,7 @@ impl Control {
                 Outgoing { ifindex, from, to, mac: None, message: message.clone() }
             }));
         }
-        // What is lost is sent again by the client.
-        let send = move |netisr: &mut net::netisr::Netisr| {
-            outgoing.iter().for_each(|outgoing| _ = dhcp::send(&mut netisr.cpu, outgoing));
-        };
-        if let Err(why) = self.cpus.call(0, send) {
-            log::error(&why.error);
-        }
+        self.send_dhcp(outgoing);
         true
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Relay {
     pub(crate) counts: Counts,
 }
 
-/// Events that a relay has counted.
+/// Events that a relay of DHCP or DHCPv6 has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
@@ -42,9 +42,10 @@ pub(crate) struct Counts {
     pub(crate) malformed: u64,
     /// Requests that have passed too many relays.
     pub(crate) hops: u64,
-    /// Requests with a relay's option although no relay has sent them, and replies that are for no client here.
+    /// Messages that a relay does not pass on: of DHCP, requests with a relay's option although no relay has sent them, and replies
+    /// that are for no client here.
     pub(crate) ignored: u64,
-    /// Requests without room for our option, which are sent without it.
+    /// Requests without room for what a relay adds: of DHCP they are sent without it.
     pub(crate) no_room: u64,
 }
 

@@ -264,7 +264,7 @@ impl Client {
     /// Takes a message in.
     pub(crate) fn arrived(&mut self, message: &View<'_>, now: u64) -> Vec<Act> {
         let options = message.options;
-        // Information may be had without saying who asks; we always say.
+        // An information-request needs no client identifier (RFC 8415 §18.2.6); ours always have one.
         let is_ours = message.xid == self.xid && options.duid(option::CLIENT_ID) == Some(&*self.duid);
         let Some(server) = options.duid(option::SERVER_ID).filter(|_| is_ours) else { return self.ignore() };
         match (message.kind, &self.state) {

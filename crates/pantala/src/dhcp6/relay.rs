@@ -6,6 +6,7 @@ use core::net::Ipv6Addr;
 use wire::dhcp6::{HOP_COUNT_LIMIT, Kind, Relayed, View, option};
 
 use super::message::Builder;
+pub(crate) use crate::dhcp::relay::Counts;
 
 /// The relay of a link.
 #[derive(Debug)]
@@ -15,20 +16,6 @@ pub(crate) struct Relay {
     /// Where requests are sent.
     pub(crate) servers: Vec<Ipv6Addr>,
     pub(crate) counts: Counts,
-}
-
-/// Events that a relay has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) requests: u64,
-    pub(crate) replies: u64,
-    pub(crate) malformed: u64,
-    /// Requests that have passed too many relays.
-    pub(crate) hops: u64,
-    /// Messages that a relay does not pass on.
-    pub(crate) ignored: u64,
-    /// Requests that are too long with what a relay adds.
-    pub(crate) no_room: u64,
 }
 
 /// An answer for a client or another relay on the link.

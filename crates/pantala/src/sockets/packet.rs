@@ -94,7 +94,7 @@ impl PacketSocket {
                 return Err(error::too_many());
             };
             let (wanted, shared) = (wanted.clone(), Arc::clone(&shared));
-            let port = Port { wanted, socket: None, frames: Some(frames), orders, shared };
+            let port = Port { wanted, socket: None, frames: Some(frames), orders, frame: Vec::new(), shared };
             let (told, opened) = sync_channel(1);
             let begin = Msg::Call(Box::new(move |netisr: &mut net::netisr::Netisr| {
                 // The caller waits for it, or has gone.
@@ -272,6 +272,8 @@ struct Port {
     frames: Option<Writer>,
     /// Frames of the thread.
     orders: Reader,
+    /// One of them, on its way.
+    frame: Vec<u8>,
     shared: Arc<Shared>,
 }
 
@@ -306,7 +308,6 @@ impl Port {
     /// Sends what the thread has queued; the rest in the next turn.
     fn send(&mut self, cx: &mut AppContext<'_>) -> Result<(), Broken> {
         let Some(socket) = self.socket else { return Ok(()) };
-        let mut frame = Vec::new();
         for _ in 0..SENDS_MAX {
             if self.orders.len()? < LENGTH {
                 break;
@@ -317,9 +318,9 @@ impl Port {
             if len > FRAME_MAX || self.orders.len()? < len {
                 return Err(Broken);
             }
-            frame.resize(len, 0);
-            self.orders.read(&mut frame)?;
-            if let Err(why) = packet::send(cx.cpu, socket, &frame) {
+            self.frame.resize(len, 0);
+            self.orders.read(&mut self.frame)?;
+            if let Err(why) = packet::send(cx.cpu, socket, &self.frame) {
                 let errno = error::of(why).raw_os_error().unwrap_or_default();
                 self.shared.failure.store(errno.cast_unsigned(), Ordering::Relaxed);
                 let _ = self.shared.bell.notify();
@@ -383,7 +384,7 @@ fn encode(received: &packet::Received) -> [u8; HEADER] {
     header
 }
 
-/// What stands in a header, and the bytes of the frame behind it.
+/// Reads a header; returns also the number of bytes behind it.
 fn decode(header: &[u8; HEADER]) -> (Frame, usize) {
     let [a, b, c, d, e, f, g, h, time @ .., i, j, k, l] = *header;
     let (len, facts) = (u32::from_le_bytes([a, b, c, d]) as usize, u16::from_le_bytes([k, l]));

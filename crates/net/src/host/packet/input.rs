@@ -54,7 +54,7 @@ fn end(cpu: &mut Cpu, device: IfIndex, pkt: Pkt, taken: Taken) {
     cpu.finish(pkt, fate);
 }
 
-/// What became of the copies of a frame.
+/// Numbers of copies of a frame.
 #[derive(Default)]
 struct Shown {
     queued: u64,

@@ -102,7 +102,7 @@ pub fn states(cpu: &Cpu) -> Vec<Status> {
     cpu.autoconf.links.iter().map(Link::status).collect()
 }
 
-/// What is to be forgotten of a link: a router advertisement brings it again.
+/// A part of a link's state to be forgotten; a router advertisement brings it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forget {
     /// Its default routers.

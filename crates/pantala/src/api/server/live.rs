@@ -3,9 +3,6 @@
 //! The stack is read only while there is a reader, and the text of a reading is made once. A reader that falls behind
 //! loses its stream, and may begin another.
 
-use core::convert::Infallible;
-use core::pin::Pin;
-use core::task::{Context, Poll};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -14,7 +11,6 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
-use hyper::body::{Body, Frame};
 use serde::Serialize;
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 use tokio::time::{MissedTickBehavior, interval};
@@ -23,6 +19,7 @@ use super::SharedStack;
 use super::http::HttpEvent;
 use super::requests::{Requests, about};
 use super::routes::{Answer, typed};
+use crate::api::capture::Parts;
 use crate::api::rates::{ConnectionRates, Rates, Sample};
 use crate::api::stack::Stack;
 use crate::api::types::{Error, ErrorKind, Interface, Version};
@@ -137,7 +134,7 @@ async fn start_stream(State(stack): State<SharedStack>) -> Answer {
     if is_first {
         tokio::spawn(read(stack));
     }
-    let mut answer = typed("text/event-stream", axum::body::Body::new(Events(readings)));
+    let mut answer = typed("text/event-stream", axum::body::Body::new(Parts(readings)));
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)
 }
@@ -225,21 +222,6 @@ fn wall_ms() -> u64 {
 /// A server-sent event. JSON has no line breaks.
 fn event(name: &str, json: &str) -> Bytes {
     format!("event: {name}\ndata: {json}\n\n").into()
-}
-
-/// Events as the body of an answer.
-struct Events(Receiver<Bytes>);
-
-impl Body for Events {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use core::net::Ipv6Addr;
 use ipnet::Ipv6Net;
 use serde::{Deserialize, Serialize};
 
-/// What router advertisements have brought, of all links.
+/// A kind of entries that router advertisements have brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Learned {

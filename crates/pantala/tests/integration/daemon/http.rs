@@ -17,11 +17,11 @@ fn token_file(lab: &Lab, token: &str, mode: u32) -> PathBuf {
     fs::write(&file, format!("{token}\n")).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
     // The daemon reads it when it is not root any more.
-    std::os::unix::fs::chown(&file, Some(NOBODY), Some(NOBODY)).unwrap();
+    std::os::unix::fs::chown(&file, Some(OTHER_USER), Some(OTHER_USER)).unwrap();
     file
 }
 
-const NOBODY: u32 = 65_534;
+const OTHER_USER: u32 = 65_534;
 
 /// A configuration with the section `[http]`.
 fn config(lab: &Lab, http: &str) -> String {
