@@ -28,6 +28,10 @@ impl EtherType {
     pub const IPV6: Self = Self(0x86dd);
     /// An 802.1ad service tag follows.
     pub const QINQ: Self = Self(0x88a8);
+    /// PPPoE discovery (RFC 2516).
+    pub const PPPOE_DISCOVERY: Self = Self(0x8863);
+    /// A frame of a PPPoE session (RFC 2516).
+    pub const PPPOE_SESSION: Self = Self(0x8864);
     /// LLDP (802.1AB).
     pub const LLDP: Self = Self(0x88cc);
 
@@ -59,6 +63,8 @@ impl fmt::Display for EtherType {
             Self::VLAN => f.pad("802.1Q"),
             Self::IPV6 => f.pad("IPv6"),
             Self::QINQ => f.pad("802.1ad"),
+            Self::PPPOE_DISCOVERY => f.pad("PPPoE-D"),
+            Self::PPPOE_SESSION => f.pad("PPPoE-S"),
             Self::LLDP => f.pad("LLDP"),
             Self(other) => write!(f, "{other:#06x}"),
         }

@@ -5,7 +5,8 @@
 use crate::membership::{Query, Records};
 use crate::rtnetlink::{self, Content, NextHopKind};
 use crate::{
-    arp, bpdu, bpf, checksum, dhcp6, ether, fpm, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, tcp, udp,
+    arp, bpdu, bpf, checksum, dhcp6, ether, fpm, icmp4, icmp6, igmp, ip4, ip6, ip6_ext, mld, nd, ppp, pppoe,
+    tcp, udp,
 };
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -79,6 +80,35 @@ pub fn dhcp6(data: &[u8]) {
     }
     assert!(options.search().is_none_or(dhcp6::are_names));
     let _ = (options.status(), options.addrs(dhcp6::option::DNS).count());
+}
+
+/// A PPPoE packet, and what may be a control packet of PPP, say no more than lies in them.
+pub fn pppoe(data: &[u8]) {
+    if let Ok(view) = pppoe::View::parse(data) {
+        let len = u16::try_from(view.payload.len()).unwrap_or(u16::MAX);
+        let header = pppoe::Header { code: view.code, session: view.session, len };
+        assert!(data.starts_with(&header.to_bytes()));
+        if let Ok(tags) = view.tags() {
+            let total: usize = tags.iter().map(|(_, value)| 4 + value.len()).sum();
+            assert!(total <= view.payload.len());
+            let is_named = |kind| tags.iter().any(|(known, _)| known == kind);
+            assert!(tags.error().is_none_or(|(kind, value)| is_named(kind) && value.len() < data.len()));
+        }
+        ppp(view.payload.get(2..).unwrap_or_default());
+    }
+    ppp(data);
+}
+
+fn ppp(data: &[u8]) {
+    let Ok(view) = ppp::View::parse(data) else { return };
+    assert!(view.data.len() + ppp::HEADER_LEN <= data.len());
+    if let Ok(options) = view.options() {
+        let total: usize = options.iter().map(|(_, value)| 2 + value.len()).sum();
+        assert_eq!(total, view.data.len());
+    }
+    if let Some((value, rest)) = ppp::counted(view.data) {
+        assert_eq!(1 + value.len() + rest.len(), view.data.len());
+    }
 }
 
 /// An IPv4 header survives the round trip, with a right checksum, and its options and payload can be asked.

@@ -14,6 +14,8 @@
 //! The modules stand in the order in which a packet meets them; below the line stand those it does not meet.
 
 pub mod ether;
+pub mod pppoe;
+pub mod ppp;
 pub mod gre;
 pub mod bpdu;
 pub mod arp;

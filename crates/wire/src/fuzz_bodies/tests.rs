@@ -277,3 +277,9 @@ fn routes_of_others_are_taken_apart_without_a_panic() {
 fn dhcpv6_messages_say_no_more_than_lies_in_them() {
     run(&dhcp6::tests::seeds(), super::dhcp6);
 }
+
+#[test]
+fn pppoe_packets_and_what_ppp_negotiates_say_no_more_than_lies_in_them() {
+    run(&pppoe::tests::seeds(), super::pppoe);
+    run(&ppp::tests::seeds(), super::pppoe);
+}
