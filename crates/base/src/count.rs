@@ -104,6 +104,10 @@ named! {
     VxlanFlooded = Tunnel, "vxlan_flooded", "frames sent to all remote ends of a VXLAN";
     TunnelErrors = Tunnel, "tunnel_errors", "ICMP errors received about packets sent by tunnels";
     TunnelErrorsRelayed = Tunnel, "tunnel_errors_relayed", "ICMP errors about packets sent by tunnels that were passed on to the inner sender";
+    PppoeIn = Tunnel, "pppoe_in", "packets received by PPPoE sessions";
+    PppoeOut = Tunnel, "pppoe_out", "packets sent by PPPoE sessions";
+    PppoeControlIn = Tunnel, "pppoe_control_in", "PPPoE control frames received";
+    PppoeControlOut = Tunnel, "pppoe_control_out", "PPPoE control frames sent";
     BridgeForwarded = Ether, "bridge_forwarded", "frames sent by ports of bridges";
     BridgeFlooded = Ether, "bridge_flooded", "frames sent by all ports of a bridge";
     FloodCopied = Ether, "flood_copied", "copies made of frames that leave by several ports or to several ends";

@@ -107,6 +107,10 @@ crate::count::named! {
     VxlanNoVni = Tunnel, "vxlan_no_vni", "VXLAN header without a valid network identifier: the I flag is not set (RFC 7348)";
     VxlanUnknown = Tunnel, "vxlan_unknown", "VXLAN network identifier that no interface with this address has";
     VxlanNoRemote = Tunnel, "vxlan_no_remote", "unknown destination, and no remote end of the VXLAN to flood to";
+    PppoeMalformed = Tunnel, "pppoe_malformed", "malformed PPPoE frame (RFC 2516)";
+    PppoeUnknownSession = Tunnel, "pppoe_unknown_session", "PPPoE frame of a session that is not open, or of another sender";
+    PppoeNoSession = Tunnel, "pppoe_no_session", "no PPPoE session to send by";
+    PppoeQueueFull = Tunnel, "pppoe_queue_full", "PPPoE control frames arrive faster than they are handled";
     GroupNotJoined = Local, "group_not_joined", "multicast group not joined";
     // the firewall
     FirewallBogus = Firewall, "firewall_bogus", "packet or first fragment too short for the firewall's rules";

@@ -35,6 +35,6 @@ pub use host::{app, channel, dhcp, packet, pcb, ping, raw, sock, tcp, udp};
 pub use ip::{
     addr, adj, arp, forward, group, host_cache, icmp, ip4, ip6, neigh, output, pmtu, reass, stp_io,
 };
-pub use link::{bridge, driver, ether, fdb, logical, stp, tables, tunnel, vxlan};
+pub use link::{bridge, driver, ether, fdb, logical, pppoe, stp, tables, tunnel, vxlan};
 pub use out::{ifq, offload};
 pub use turn::{capture, cpu, msg, netisr, next, ringmap, rss, sysctl, timers, trace};

@@ -4,6 +4,8 @@ pub mod tables;
 pub mod ether;
 pub mod logical;
 pub mod tunnel;
+pub mod pppoe;
+pub(crate) mod mss;
 pub mod vxlan;
 pub mod bridge;
 pub mod stp;

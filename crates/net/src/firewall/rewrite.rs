@@ -1,16 +1,10 @@
 //! Changes that rules make to packets besides addresses and ports.
 
-use pkt::{Flags, Pkt};
+use pkt::Pkt;
 use wire::checksum::update_u16;
 
 use crate::ip::l4;
-
-/// Kinds of TCP options (RFC 9293 §3.2).
-const END: u8 = 0;
-const NOP: u8 = 1;
-const MSS: u8 = 2;
-/// Bytes of the option that tells the maximum segment size.
-const MSS_LEN: u8 = 4;
+use crate::link::mss;
 
 /// `setdscp`: gives a packet this code point (6 bits); the two bits of ECN stay.
 //= https://www.rfc-editor.org/rfc/rfc2474#section-3
@@ -32,47 +26,9 @@ pub(super) fn set_dscp(pkt: &mut Pkt, dscp: u8) {
 
 /// `tcp-setmss`: lowers the maximum segment size that a SYN tells. A packet that is none, or tells less, or nothing,
 /// stays as it is.
-//= https://www.rfc-editor.org/rfc/rfc9293#section-3.7.1
 pub(super) fn lower_mss(pkt: &mut Pkt, mss: u16) {
     let l4 = usize::from(pkt.l4);
-    let is_partial = pkt.flags.has(Flags::CSUM_PARTIAL);
-    let Some(segment) = pkt.head_mut().get_mut(l4..) else { return };
-    let Some(at) = mss_at(segment) else { return };
-    let Some([hi, lo]) = segment.get_mut(at..).and_then(<[u8]>::first_chunk_mut) else { return };
-    let old = u16::from_be_bytes([*hi, *lo]);
-    if old <= mss {
-        return;
-    }
-    [*hi, *lo] = mss.to_be_bytes();
-    if is_partial {
-        // The sum of what follows the pseudo-header is still to be made.
-        return;
-    }
-    // At an odd place the value's bytes belong to two words, the other way round.
-    let (old, new) = if at.is_multiple_of(2) { (old, mss) } else { (old.swap_bytes(), mss.swap_bytes()) };
-    if let Some([hi, lo]) = segment.get_mut(16..).and_then(<[u8]>::first_chunk_mut) {
-        [*hi, *lo] = update_u16(u16::from_be_bytes([*hi, *lo]), old, new).to_be_bytes();
-    }
-}
-
-/// Where a SYN tells its maximum segment size.
-fn mss_at(segment: &[u8]) -> Option<usize> {
-    const SYN: u8 = 2;
-    let fixed = segment.first_chunk::<20>()?;
-    let options = segment.get(20..usize::from(fixed[12] >> 4) * 4)?;
-    if fixed[13] & SYN == 0 {
-        return None;
-    }
-    let mut at = 0;
-    loop {
-        match options.get(at..)? {
-            [MSS, MSS_LEN, _, _, ..] => return Some(20 + at + 2),
-            [END, ..] | [] => return None,
-            [NOP, ..] => at += 1,
-            [_, len, ..] if *len >= 2 => at += usize::from(*len),
-            _ => return None,
-        }
-    }
+    mss::lower(pkt, l4, mss);
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ fn derive(cpu: &Cpu, hop: HopId) -> Option<Adj> {
     };
     let ifnet = tables.ifnet(ifindex).filter(|ifnet| ifnet.up)?;
     let (kind, addrs) = match via {
-        _ if ifnet.kind.tunnel().is_some() => (Kind::Gateway, neigh::NO_LINK_ADDRS),
+        _ if ifnet.kind.is_point_to_point() => (Kind::Gateway, neigh::NO_LINK_ADDRS),
         Some(addr) => (Kind::Gateway, cpu.neigh.settled(&neigh::Key { ifindex, addr })?),
         None => (Kind::OnLink, Adj::NONE.addrs),
     };

@@ -267,7 +267,7 @@ fn encapsulate(pkt: &mut Pkt, addrs: &LinkAddrs) -> Next {
 #[cold]
 fn link_group(cpu: &Cpu, pkt: &mut Pkt, next_hop: IpAddr) -> Next {
     let Some(ifnet) = cpu.tables.ifnet(pkt.outif) else { return Next::Drop(DropReason::InterfaceGone) };
-    if ifnet.kind.tunnel().is_some() {
+    if ifnet.kind.is_point_to_point() {
         return encapsulate(pkt, &NO_LINK_ADDRS);
     }
     match group_mac(ifnet, next_hop) {

@@ -267,7 +267,7 @@ pub(crate) fn link(cpu: &mut Cpu, mut pkt: Pkt, next_hop: IpAddr) {
 fn around(cpu: &mut Cpu, dst: IpAddr, route: Route) -> Route {
     let Some(first) = route.first_hop() else { return route };
     let is_tunnel =
-        |ifindex| cpu.tables.ifnet(ifindex).is_some_and(|ifnet: &Ifnet| ifnet.kind.tunnel().is_some());
+        |ifindex| cpu.tables.ifnet(ifindex).is_some_and(|ifnet: &Ifnet| ifnet.kind.is_point_to_point());
     let standing = |key: &neigh::Key| match cpu.neigh.standing(key, cpu.now) {
         Reachability::Unknown if is_tunnel(key.ifindex) => Reachability::Known,
         standing => standing,

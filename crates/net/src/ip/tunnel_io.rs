@@ -29,7 +29,9 @@ use crate::ip::output::{self, Route};
 use crate::ip::{bridge_io, l4, pmtu, vxlan_io};
 use crate::link::ether;
 use crate::link::logical::Kind;
+use crate::link::pppoe;
 use crate::link::tables::{IfIndex, Ifnet};
+pub(super) use crate::link::tunnel::become_inner;
 use crate::link::tunnel::{Encap, NESTING_MAX, Tunnel};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::dispatch;
@@ -162,20 +164,6 @@ pub(super) fn set_ecn(pkt: &mut Pkt, at: usize, ecn: u8) {
     ecn::set(pkt.window_mut(at), ecn);
 }
 
-/// Makes a packet the one that begins `at` bytes into it. Nothing is known of that, but that a sender on this machine has
-/// left its checksum to be completed.
-pub(super) fn become_inner(pkt: &mut Pkt, at: usize) {
-    let is_partial = pkt.flags.has(Flags::CSUM_PARTIAL) && usize::from(pkt.csum_start) > at;
-    pkt.trim_front(at);
-    let (start, off) = (pkt.csum_start, pkt.csum_off);
-    pkt.forget();
-    pkt.moved = true;
-    if is_partial {
-        pkt.flags.set(Flags::CSUM_PARTIAL);
-        (pkt.csum_start, pkt.csum_off) = (start, off);
-    }
-}
-
 /// Outer headers that a packet with all of `flags` has got, or lost, here.
 pub(super) fn nesting(pkt: &Pkt, flags: Flags) -> u16 {
     if pkt.flags.has(Flags::VLAN) || !pkt.flags.has(flags) { 0 } else { pkt.vlan }
@@ -225,6 +213,7 @@ pub(crate) fn output(cpu: &mut Cpu, mut pkt: Pkt) {
         Some(Kind::Tunnel(tunnel)) => tunnel,
         Some(Kind::Vxlan(vxlan)) => return vxlan_io::output(cpu, pkt, &vxlan),
         Some(Kind::Bridge(_)) => return bridge_io::output(cpu, pkt),
+        Some(Kind::Pppoe(pppoe)) => return pppoe::output(cpu, pkt, &pppoe),
         _ => return cpu.drop_pkt(pkt, DropReason::InterfaceGone),
     };
     let [.., type_hi, type_lo] = *pkt.window(0).first_chunk::<HEADER_LEN>().unwrap_or(&[0; HEADER_LEN]);

@@ -5,6 +5,7 @@ use wire::ether::{EtherType, HEADER_LEN, Header, Mac};
 
 use crate::base::count::IfCount;
 use crate::base::drop::DropReason;
+use crate::link::pppoe;
 use crate::link::tables::{IfIndex, Ifnet, Tables};
 use crate::turn::cpu::Cpu;
 use crate::turn::next::Next;
@@ -58,8 +59,8 @@ impl Port {
 /// Removes the Ethernet header and classifies the destination. Behind it, a packet starts at its network header.
 ///
 /// Reads  `pkt.rcvif`, `cpu.tables`.   Writes `pkt.flags`, `pkt.vlan`; `pkt.rcvif` if its tag is that of a VLAN.
-/// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`]; [`Next::Bridge`] with the header still on it.
-/// Drops  [`DropReason::EtherShort`], [`DropReason::EtherNotForUs`], [`DropReason::EtherUnknownType`],
+/// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`], [`Next::Pppoe`]; [`Next::Bridge`] with the header still on it.
+/// Drops  those of [`pppoe::input`]; [`DropReason::EtherShort`], [`DropReason::EtherNotForUs`],
 ///        [`DropReason::EtherLength`], [`DropReason::EtherMulticastSource`], [`DropReason::VlanUnknown`],
 ///        [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`], [`DropReason::Monitor`].
 ///
@@ -125,13 +126,18 @@ fn demux(cpu: &mut Cpu, pkt: &mut Pkt, ethertype: EtherType) -> Next {
         EtherType::IPV6 => Next::Ip6,
         EtherType::ARP => Next::Arp,
         EtherType::VLAN | EtherType::QINQ => untag(cpu, pkt, ethertype),
-        other => Next::Drop(unknown(other)),
+        other => uncommon(cpu, pkt, other),
     }
 }
 
+/// Brings a frame of a type besides IP, ARP and tags where it goes, if that is anywhere.
 #[cold]
-fn unknown(ethertype: EtherType) -> DropReason {
-    if ethertype.check().is_err() { DropReason::EtherLength } else { DropReason::EtherUnknownType }
+fn uncommon(cpu: &mut Cpu, pkt: &mut Pkt, ethertype: EtherType) -> Next {
+    match ethertype {
+        EtherType::PPPOE_DISCOVERY | EtherType::PPPOE_SESSION => pppoe::input(cpu, pkt, ethertype),
+        _ if ethertype.check().is_err() => Next::Drop(DropReason::EtherLength),
+        _ => Next::Drop(DropReason::EtherUnknownType),
+    }
 }
 
 /// Brings a frame of a bridge's port to the bridge; but one with the tag of a VLAN over the port to that VLAN.

@@ -18,6 +18,7 @@ use crate::base::count::IfCount;
 use crate::link::bridge::{self, Bridge, Bridges};
 use crate::link::driver::Caps;
 use crate::link::ether::TAG_LEN;
+use crate::link::pppoe::{self, Pppoe, Sessions};
 use crate::link::tables::{IfIndex, Ifnet, Rxcsum};
 use crate::link::tunnel::{self, Tunnel, Tunnels};
 use crate::link::vxlan::{self, Vxlan, Vxlans};
@@ -46,6 +47,8 @@ pub enum Kind {
     Vxlan(Vxlan),
     /// Frames of other interfaces, its ports.
     Bridge(Bridge),
+    /// A PPPoE session on an interface.
+    Pppoe(Pppoe),
 }
 
 /// A VLAN on an interface.
@@ -62,11 +65,11 @@ pub struct Vlan {
 }
 
 impl Kind {
-    /// Returns the interface below, if there is one.
+    /// Returns the interface below, if frames only get a tag for it.
     #[must_use]
     pub const fn parent(self) -> Option<IfIndex> {
         match self {
-            Self::Device | Self::Tunnel(_) | Self::Vxlan(_) | Self::Bridge(_) => None,
+            Self::Device | Self::Tunnel(_) | Self::Vxlan(_) | Self::Bridge(_) | Self::Pppoe(_) => None,
             Self::Vlan(vlan) => Some(vlan.parent),
         }
     }
@@ -76,8 +79,23 @@ impl Kind {
     pub const fn tunnel(self) -> Option<Tunnel> {
         match self {
             Self::Tunnel(tunnel) => Some(tunnel),
-            Self::Device | Self::Vlan(_) | Self::Vxlan(_) | Self::Bridge(_) => None,
+            Self::Device | Self::Vlan(_) | Self::Vxlan(_) | Self::Bridge(_) | Self::Pppoe(_) => None,
         }
+    }
+
+    /// Returns the PPPoE interface, if it is one.
+    #[must_use]
+    pub const fn pppoe(self) -> Option<Pppoe> {
+        match self {
+            Self::Pppoe(pppoe) => Some(pppoe),
+            Self::Device | Self::Vlan(_) | Self::Vxlan(_) | Self::Bridge(_) | Self::Tunnel(_) => None,
+        }
+    }
+
+    /// Returns whether it has one other end and no link addresses.
+    #[must_use]
+    pub const fn is_point_to_point(self) -> bool {
+        matches!(self, Self::Tunnel(_) | Self::Pppoe(_))
     }
 
     /// Returns the VXLAN, if it is one.
@@ -85,14 +103,14 @@ impl Kind {
     pub const fn vxlan(self) -> Option<Vxlan> {
         match self {
             Self::Vxlan(vxlan) => Some(vxlan),
-            Self::Device | Self::Vlan(_) | Self::Tunnel(_) | Self::Bridge(_) => None,
+            Self::Device | Self::Vlan(_) | Self::Tunnel(_) | Self::Bridge(_) | Self::Pppoe(_) => None,
         }
     }
 
     /// Returns whether its frames or packets leave in packets that are made here.
     #[must_use]
     pub const fn encapsulates(self) -> bool {
-        matches!(self, Self::Tunnel(_) | Self::Vxlan(_))
+        matches!(self, Self::Tunnel(_) | Self::Vxlan(_) | Self::Pppoe(_))
     }
 
     /// Returns whether a stage of its own chooses the interface by which its frames leave.
@@ -130,6 +148,8 @@ pub struct Logical {
     pub vxlans: Vxlans,
     /// Bridges and their ports.
     pub bridges: Bridges,
+    /// PPPoE sessions by their frames.
+    pub sessions: Sessions,
 }
 
 /// An interface, and type and identifier of a tag of its frames.
@@ -157,6 +177,7 @@ impl Logical {
             tunnels: Tunnels::of(ifs),
             vxlans: Vxlans::of(ifs),
             bridges: Bridges::of(ifs),
+            sessions: Sessions::of(ifs),
             ..Self::default()
         };
         for ifnet in ifs {
@@ -303,6 +324,7 @@ pub(super) fn inherit(ifs: &mut [Ifnet]) {
         }
     }
     bridge::inherit(ifs);
+    pppoe::inherit(ifs);
 }
 
 fn find(ifs: &[Ifnet], index: IfIndex) -> Option<&Ifnet> {

@@ -9,6 +9,7 @@
 
 use core::net::IpAddr;
 
+use pkt::{Flags, Pkt};
 use wire::ether::EtherType;
 use wire::{Protocol, gre, ip4, ip6};
 
@@ -71,6 +72,20 @@ impl Tunnel {
             IpAddr::V4(_) => ip4::HEADER_LEN,
             IpAddr::V6(_) => ip6::HEADER_LEN,
         }
+    }
+}
+
+/// Makes a packet the one that begins `at` bytes into it. Nothing is known of that, but that a sender on this machine has
+/// left its checksum to be completed.
+pub(crate) fn become_inner(pkt: &mut Pkt, at: usize) {
+    let is_partial = pkt.flags.has(Flags::CSUM_PARTIAL) && usize::from(pkt.csum_start) > at;
+    pkt.trim_front(at);
+    let (start, off) = (pkt.csum_start, pkt.csum_off);
+    pkt.forget();
+    pkt.moved = true;
+    if is_partial {
+        pkt.flags.set(Flags::CSUM_PARTIAL);
+        (pkt.csum_start, pkt.csum_off) = (start, off);
     }
 }
 

@@ -31,6 +31,7 @@ use crate::ip::snoop_io::Snooping;
 use crate::ip::stp_io::Trees;
 use crate::link::bridge::Storm;
 use crate::link::fdb::Fdb;
+use crate::link::pppoe;
 use crate::link::tables::{IfIndex, Tables};
 use crate::out::ifq::Ifqs;
 use crate::turn::capture::{self, Captures};
@@ -115,6 +116,8 @@ pub struct Cpu {
     pub udp: Option<Box<Sockets>>,
     /// DHCP, where it is spoken.
     pub dhcp: Option<Box<Dhcp>>,
+    /// PPPoE, where it is spoken.
+    pub pppoe: Option<Box<pppoe::Control>>,
     /// Raw ICMP sockets, from the first use on.
     pub raw: Option<Box<raw::Sockets>>,
     /// Defaults of connections and sockets.

@@ -22,6 +22,7 @@ use crate::host::{dgram, tcp};
 use crate::ip::ip4::Ip4;
 use crate::ip::ip6::Ip6;
 use crate::ip::{arp, bridge_io, icmp, ip_tx, ip4, ip6, neigh, output, reass, tunnel_io};
+use crate::link::pppoe;
 use crate::out::ifq;
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::msg::Inbox;
@@ -211,6 +212,7 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
     }
     match next {
         Next::Arp => arp::input(cpu, pkt),
+        Next::Pppoe => pppoe::control_input(cpu, pkt),
         Next::Bridge => bridge_io::input(cpu, pkt),
         Next::Local4 => ip4::local::input(cpu, pkt),
         Next::Local6 => ip6::local::input(cpu, pkt),

@@ -28,6 +28,8 @@ pub enum Next {
     Encapsulate,
     /// [`crate::ip::arp::input`].
     Arp,
+    /// [`mod@crate::link::pppoe`]: for the control side, with its PPPoE header.
+    Pppoe,
     /// [`crate::ip::bridge_io::input`]: a frame of a bridge's port, with its Ethernet header.
     Bridge,
     /// [`crate::ip::ip4::local`]: for this host.

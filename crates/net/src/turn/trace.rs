@@ -322,6 +322,7 @@ pub(crate) fn dispatched(cpu: &mut Cpu, next: Next) -> bool {
         next,
         Next::Arp
             | Next::Bridge
+            | Next::Pppoe
             | Next::HandOff(_)
             | Next::Answer(_)
             | Next::Reset

@@ -32,6 +32,7 @@ const BEGUN: &[Count] = &[
     Count::MldReportsSent,
     Count::IgmpReportsSent,
     Count::BpdusSent,
+    Count::PppoeControlOut,
     Count::IgmpQueriesSent,
     Count::MldQueriesSent,
     // made of others
@@ -55,6 +56,7 @@ const ENDED: &[Count] = &[
     Count::MldConsumed,
     Count::IgmpConsumed,
     Count::BpdusConsumed,
+    Count::PppoeControlIn,
     Count::IcmpConsumed,
     Count::PacketSocketTaken,
     // become parts of others, or others of their parts

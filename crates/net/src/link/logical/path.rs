@@ -33,7 +33,9 @@ impl Path {
                     path.len += 1;
                     path.device = vlan.parent;
                 }
-                Kind::Vlan(_) | Kind::Tunnel(_) | Kind::Vxlan(_) | Kind::Bridge(_) => return None,
+                Kind::Vlan(_) | Kind::Tunnel(_) | Kind::Vxlan(_) | Kind::Bridge(_) | Kind::Pppoe(_) => {
+                    return None;
+                }
             }
         }
     }

@@ -28,4 +28,9 @@ pub enum Identifiers {
         /// The machine's secret.
         secret: u128,
     },
+    /// Negotiated with the other end of a link (RFC 5072 §4.1).
+    Negotiated {
+        /// The identifier.
+        id: u64,
+    },
 }

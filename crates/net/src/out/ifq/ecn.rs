@@ -2,11 +2,16 @@
 
 use pkt::Pkt;
 use wire::ether::{EtherType, HEADER_LEN};
+use wire::ppp::protocol;
+use wire::pppoe::{self, SESSION_LEN};
 
 use crate::link::ether::TAG_LEN;
 use crate::link::logical::TAGS_MAX;
 
-/// The network packet in a frame, behind its tags: what, and where it begins.
+/// Where the protocol stands in a PPPoE session's header.
+const PPP_AT: usize = pppoe::HEADER_LEN;
+
+/// The network packet in a frame, behind its tags and the header of a PPPoE session: what, and where it begins.
 pub(crate) fn network(pkt: &Pkt) -> (EtherType, usize) {
     let head = pkt.window(0);
     let kind =
@@ -18,7 +23,11 @@ pub(crate) fn network(pkt: &Pkt) -> (EtherType, usize) {
         }
         at += TAG_LEN;
     }
-    (EtherType(kind(at - 2)), at)
+    match (EtherType(kind(at - 2)), kind(at + PPP_AT)) {
+        (EtherType::PPPOE_SESSION, protocol::IPV4) => (EtherType::IPV4, at + SESSION_LEN),
+        (EtherType::PPPOE_SESSION, protocol::IPV6) => (EtherType::IPV6, at + SESSION_LEN),
+        (other, _) => (other, at),
+    }
 }
 
 /// Marks the packet in a frame; see [`mark`].

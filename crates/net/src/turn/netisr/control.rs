@@ -67,8 +67,7 @@ impl Netisr {
     /// Puts a CPU together.
     #[must_use]
     pub fn new(parts: Parts) -> (Self, Shared) {
-        let counters = Counters::default();
-        let placement = Placement::new(parts.cpus);
+        let (counters, placement) = (Counters::default(), Placement::new(parts.cpus));
         let mut ifqs = Ifqs::new(parts.key, parts.pool.total());
         ifqs.tables_changed(&parts.tables, Instant::START);
         let shared = Shared { counters: counters.reader() };
@@ -108,6 +107,7 @@ impl Netisr {
             udp: None,
             raw: None,
             dhcp: None,
+            pppoe: None,
             sysctls: Box::default(),
             icmp: Icmp::default(),
             pings: ping::Waiters::default(),

@@ -28,6 +28,7 @@ impl Identifiers {
                 hasher.write_u8(conflicts);
                 hasher.finish()
             }
+            Self::Negotiated { id } => id,
         };
         join(prefix, id)
     }
@@ -36,7 +37,7 @@ impl Identifiers {
     /// is made of the link address has no other.
     pub(super) const fn retries(self) -> u8 {
         match self {
-            Self::Eui64 => 0,
+            Self::Eui64 | Self::Negotiated { .. } => 0,
             Self::Stable { .. } => 3,
         }
     }

@@ -43,3 +43,24 @@ fn a_tag_is_looked_behind() {
     assert_eq!(pkt.head()[19] & 3, 3);
     lab.pool.give(pkt);
 }
+
+#[test]
+fn the_header_of_a_session_is_looked_behind() {
+    for (family, protocol) in [(Family::V4, [0x00, 0x21]), (Family::V6, [0x00, 0x57])] {
+        let mut lab = Lab::new();
+        let mut pkt = lab.packet(Of { family, ecn: 2, ..Of::flow(1) });
+        let frame = pkt.head().to_vec();
+        pkt.prepend(8).unwrap();
+        let head = pkt.head_mut();
+        head[..12].copy_from_slice(&frame[..12]);
+        head[12..20].copy_from_slice(&[0x88, 0x64, 0x11, 0, 0, 1, 0, 42]);
+        head[20..22].copy_from_slice(&protocol);
+        assert!(mark_frame(&mut pkt));
+        let wanted = lab.packet(Of { family, ecn: 3, ..Of::flow(1) });
+        assert_eq!(pkt.head()[22..], wanted.head()[14..]);
+        pkt.head_mut()[20] = 0xc0;
+        assert!(!mark_frame(&mut pkt), "a control frame");
+        lab.end(wanted);
+        lab.pool.give(pkt);
+    }
+}
