@@ -104,6 +104,7 @@ pub mod config;
 mod daemon;
 mod dhcp;
 mod dhcp6;
+mod pppoe;
 #[cfg(feature = "cli")]
 mod demo;
 #[cfg(feature = "cli")]

@@ -16,6 +16,7 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("dhcp_relay.rs", "KEYS", "DHCP relay"),
     ("dhcp6_client.rs", "KEYS", "DHCPv6 client"),
     ("dhcp6_server.rs", "KEYS", "DHCPv6 server"),
+    ("ppp.rs", "KEYS", "PPPoE"),
     ("draft.rs", "ROUTE", "Route"),
     ("route_sources.rs", "KEYS", "Routes of others"),
     ("route_sources.rs", "FPM", "FRR"),

@@ -73,7 +73,8 @@ fn devices(config: &Config) -> Vec<String> {
         | Device::Vlan(_)
         | Device::Tunnel(_)
         | Device::Vxlan(_)
-        | Device::Bridge(_) => None,
+        | Device::Bridge(_)
+        | Device::Pppoe(_) => None,
     };
     let warn = |interface: &Interface| Some((interface.name.clone(), missing(interface)?));
     let warnings = config.interfaces.iter().filter_map(warn);

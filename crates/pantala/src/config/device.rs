@@ -10,6 +10,7 @@
 //!         | "gif:" address "," address
 //!         | "gre:" address "," address [ ",key=" number ]
 //!         | "bridge:" [ interface *("," interface) ]
+//!         | "pppoe:" interface [ ",service=" name ] [ ",ac=" name ]
 //!         | "vxlan:" vni "," address ["," address] [",port=" number]
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
 //!         | "queues=" (count | first "-" last)
@@ -20,6 +21,7 @@
 
 mod bridge;
 pub(crate) mod memif;
+mod pppoe;
 mod tunnel;
 mod vlan;
 mod vxlan;
@@ -30,6 +32,7 @@ use std::path::PathBuf;
 
 pub use bridge::Bridge;
 pub use memif::Memif;
+pub use pppoe::Pppoe;
 pub use tunnel::Tunnel;
 pub use vlan::{TagKind, Vlan};
 pub use vxlan::Vxlan;
@@ -43,10 +46,11 @@ const IFNAME_MAX: usize = 15;
 /// Longest name of a wire.
 const WIRE_NAME_MAX: usize = 64;
 const DRIVERS: &[&str] =
-    &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "gre", "vxlan", "bridge"];
+    &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "gre", "vxlan", "bridge", "pppoe"];
 const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N][,share], memif:SOCKET[,id=N][,role=ROLE], \
                        pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE, gre:LOCAL,REMOTE[,key=N], \
-                       vxlan:VNI,LOCAL[,REMOTE][,port=N] or bridge:[INTERFACE[,INTERFACE…]]";
+                       vxlan:VNI,LOCAL[,REMOTE][,port=N], bridge:[INTERFACE[,INTERFACE…]] or \
+                       pppoe:INTERFACE[,service=NAME][,ac=NAME]";
 
 /// Where an interface's packets come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +94,8 @@ pub enum Device {
     Vxlan(Vxlan),
     /// Frames of other interfaces.
     Bridge(Bridge),
+    /// A PPPoE session over another interface.
+    Pppoe(Pppoe),
 }
 
 /// The attach mode of AF_XDP.
@@ -108,7 +114,7 @@ pub enum XdpMode {
 
 impl Device {
     /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`, `gif`, `gre`, `vxlan`,
-    /// `bridge`.
+    /// `bridge`, `pppoe`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         match self {
@@ -121,6 +127,7 @@ impl Device {
             Self::Tunnel(tunnel) => tunnel.word(),
             Self::Vxlan(_) => "vxlan",
             Self::Bridge(_) => "bridge",
+            Self::Pppoe(_) => "pppoe",
         }
     }
 
@@ -137,6 +144,7 @@ impl Device {
             Self::Tunnel(tunnel) => tunnel.word(),
             Self::Vxlan(_) => "vxlan",
             Self::Bridge(_) => "bridge",
+            Self::Pppoe(_) => "pppoe",
         }
     }
 
@@ -149,10 +157,11 @@ impl Device {
     /// Whether it has no rings: its packets come and go by other interfaces.
     #[must_use]
     pub fn is_logical(&self) -> bool {
-        self.parent().is_some() || matches!(self, Self::Tunnel(_) | Self::Vxlan(_) | Self::Bridge(_))
+        self.parent().is_some()
+            || matches!(self, Self::Tunnel(_) | Self::Vxlan(_) | Self::Bridge(_) | Self::Pppoe(_))
     }
 
-    /// The interface that it is over, if it is no device of its own.
+    /// The interface that it is over, if its frames are those of a device with a tag.
     #[must_use]
     pub fn parent(&self) -> Option<&str> {
         match self {
@@ -172,7 +181,8 @@ impl Device {
             | Self::Vlan(_)
             | Self::Tunnel(_)
             | Self::Vxlan(_)
-            | Self::Bridge(_) => None,
+            | Self::Bridge(_)
+            | Self::Pppoe(_) => None,
         }
     }
 
@@ -193,6 +203,7 @@ impl Device {
             "gre" => Tunnel::parse_gre(rest).map(Self::Tunnel),
             "vxlan" => Vxlan::parse(rest).map(Self::Vxlan),
             "bridge" => Bridge::parse(rest).map(Self::Bridge),
+            "pppoe" => Pppoe::parse(rest).map(Self::Pppoe),
             other => Err(Wrong::new(format!("unknown driver `{other}`"), did_you_mean(other, DRIVERS))),
         }
     }
@@ -220,6 +231,7 @@ impl fmt::Display for Device {
             Self::Tunnel(tunnel) => tunnel.fmt(f),
             Self::Vxlan(vxlan) => vxlan.fmt(f),
             Self::Bridge(bridge) => bridge.fmt(f),
+            Self::Pppoe(pppoe) => pppoe.fmt(f),
         }
     }
 }

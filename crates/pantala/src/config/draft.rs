@@ -17,11 +17,11 @@ use super::problem::{At, Report, Wrong};
 use super::{Admin, Http, Programs, RouteSources, Seccomp};
 use super::{
     Autoconf, Device, Dhcp6Client, Dhcp6Server, DhcpClient, DhcpRelay, DhcpServer, KernelPorts, MOST_RINGS,
-    Policy, Polling, PrefixFrom, Publish, Ra, RxCsum, Serve, Service,
+    Policy, Polling, Ppp, PrefixFrom, Publish, Ra, RxCsum, Serve, Service,
 };
 use super::{
-    admin, autoconf, dhcp, dhcp_client, dhcp_relay, dhcp6_client, dhcp6_server, fdb, http, limits, programs,
-    publish, ra, route_sources, serve, service, sysctl,
+    admin, autoconf, dhcp, dhcp_client, dhcp_relay, dhcp6_client, dhcp6_server, fdb, http, limits, ppp,
+    programs, publish, ra, route_sources, serve, service, sysctl,
 };
 use crate::firewall::section;
 use diagnostic::did_you_mean;
@@ -94,6 +94,7 @@ const INTERFACE: &[&str] = &[
     "prefix_from",
     "prefix_subnet",
     "publish",
+    "ppp",
     "proxy_arp",
 ];
 
@@ -167,6 +168,7 @@ pub(crate) struct DraftInterface {
     /// Interfaces that it has prefixes and name servers from.
     pub(crate) providers: Vec<At<String>>,
     pub(crate) publish: Publish,
+    pub(crate) ppp: Option<At<Ppp>>,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
 }
@@ -301,6 +303,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         prefix_from: dhcp6_client::read_prefix_from(fields, report),
         providers: dhcp6_client::providers(fields),
         publish: publish::read(fields, report),
+        ppp: ppp::read(fields, report),
         doubtful: false,
     };
     DraftInterface { doubtful: report.count() > problems, ..draft }

@@ -29,6 +29,7 @@ mod dhcp6_server;
 mod dhcp_client;
 mod dhcp_relay;
 mod kernel_ports;
+mod ppp;
 mod publish;
 mod ra;
 mod route_sources;
@@ -42,7 +43,7 @@ pub use crate::firewall::section::Firewall;
 pub use admin::{Admin, Seccomp};
 pub use autoconf::{Autoconf, Identifiers};
 pub(crate) use device::memif::word as memif_role;
-pub use device::{Bridge, Device, Memif, TagKind, Tunnel, Vlan, Vxlan, XdpMode};
+pub use device::{Bridge, Device, Memif, Pppoe, TagKind, Tunnel, Vlan, Vxlan, XdpMode};
 pub use dhcp::DhcpServer;
 pub use dhcp_client::DhcpClient;
 pub use dhcp_relay::DhcpRelay;
@@ -51,6 +52,7 @@ pub use dhcp6_server::Dhcp6Server;
 pub use fdb::{BridgeKeys, Fdb, Place, StaticAddress};
 pub use http::Http;
 pub use kernel_ports::KernelPorts;
+pub use ppp::{Auth, Password, Ppp, PppSession};
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use programs::{DEFAULT_PROGRAM_SOCKET, Programs};
 pub use publish::Publish;
@@ -252,6 +254,10 @@ pub struct Interface {
     pub dhcp6_server: Option<Dhcp6Server>,
     /// Addresses of other hosts that it answers for.
     pub publish: Publish,
+    /// PPP, if it is a PPPoE interface.
+    pub ppp: Option<Ppp>,
+    /// Its PPPoE session, once one carries packets. No file has it.
+    pub session: Option<PppSession>,
 }
 
 /// One `[[route]]`.

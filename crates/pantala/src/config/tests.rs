@@ -106,6 +106,8 @@ fn every_key_arrives_in_the_configuration() {
         dhcp_relay: None,
         dhcp6_relay: Vec::new(),
         dhcp6: None,
+        ppp: None,
+        session: None,
         dhcp6_server: None,
         prefix_from: None,
         leased: Vec::new(),

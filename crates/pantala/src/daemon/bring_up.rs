@@ -13,6 +13,7 @@ use super::cpus::Cpus;
 use super::device::{self, Workshop};
 use super::dhcp::Dhcp;
 use super::dhcp6_clients::Dhcp6;
+use super::pppoe_clients::Pppoe;
 use super::ra_updates::Learning;
 use super::ring_placement::RingPlacement;
 use super::route_sources::RouteSources;
@@ -71,12 +72,11 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
     let firewall = FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory"))?;
     let secret = stable_secret::secret().map_err(system("draw a key"))?;
     let (pings, sites, services) = (Vec::new(), Vec::new(), Vec::new());
-    let nothing = nothing_of(&config);
     let (file, text) = source.map(|source| (source.file, source.text)).unzip();
     let mut control = Control {
         running: RunningConfig::of(text.unwrap_or_default()),
         file,
-        config: nothing,
+        config: nothing_of(&config),
         cpus,
         workshop,
         monitor: Some(monitor),
@@ -87,6 +87,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         firewall,
         dhcp: Dhcp::default(),
         dhcp6: Dhcp6::default(),
+        pppoe: Pppoe::default(),
         pings,
         captures: Captures::default(),
         sites,

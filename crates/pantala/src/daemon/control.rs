@@ -18,6 +18,7 @@ use super::device::{self, Workshop};
 use super::dhcp::Dhcp;
 use super::dhcp6_clients::Dhcp6;
 use super::log;
+use super::pppoe_clients::Pppoe;
 use super::ready_waiters::Waiting;
 use super::ring_placement::RingPlacement;
 use super::route_sources::RouteSources;
@@ -59,6 +60,8 @@ pub(crate) struct Control {
     pub(super) dhcp: Dhcp,
     /// DHCPv6 servers and clients.
     pub(super) dhcp6: Dhcp6,
+    /// PPPoE clients.
+    pub(super) pppoe: Pppoe,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
     /// Captures that run.
@@ -156,6 +159,7 @@ impl Control {
         self.cpus.set_tables_and_rules(&self.tables, rules)?;
         self.firewall.config.lookups.retire(epoch);
         self.route_sources_see_interfaces();
+        self.pppoe.changed.notify_one();
         self.commit(refused).map(|refused| refused.iter().for_each(warn_of_refused))
     }
 
@@ -210,6 +214,7 @@ impl Control {
         let readers = self.end_sites(&[]);
         self.end_services(&[]);
         self.release_dhcp6();
+        self.release_pppoe();
         self.say_farewell();
         let closed = self.cpus.shut_down();
         // Programs are detached and interfaces are put back.

@@ -103,7 +103,9 @@ impl Control {
         for interface in &mut new.interfaces {
             let mut leased: Vec<Leased> = self.leased_v4(interface).into_iter().collect();
             leased.extend(self.dhcp6.leased(interface));
-            interface.leased = leased;
+            let (session, of_session) = self.pppoe.leased(interface);
+            interface.session = session;
+            interface.leased = of_session.into_iter().chain(leased).collect();
             let from = interface.ra.as_ref().and_then(|ra| ra.dns_from.as_deref());
             interface.resolver = from.map(|from| self.dhcp6.resolver(from)).unwrap_or_default();
         }
@@ -191,6 +193,14 @@ impl Control {
         };
         let (name, acts) = (own.interface.clone(), own.client.arrived(&message, now()));
         self.perform_for_client6(&name, acts);
+        self.dhcp.changed.notify_one();
+    }
+
+    /// The link of an interface is another one than before: what is leased is asked about again.
+    pub(super) fn dhcp6_is_reattached(&mut self, name: &str) {
+        if let Some(own) = self.dhcp6.clients.iter_mut().find(|own| own.interface == name) {
+            own.client.reattached(now());
+        }
         self.dhcp.changed.notify_one();
     }
 

@@ -180,19 +180,21 @@ impl Control {
         self.lead();
     }
 
-    /// Brings the routes of leases in force: of several to one destination, that of the interface with the least metric.
-    fn lead(&mut self) {
-        let metric = |own: &&Running| {
-            let attached = self.attached.iter().find(|attached| attached.config.name == own.interface);
+    /// Brings the routes of leases and sessions in force: of several to one destination, that of the interface with the least
+    /// metric.
+    pub(super) fn lead(&mut self) {
+        let metric = |interface: &str| {
+            let attached = self.attached.iter().find(|attached| attached.config.name == interface);
             attached.map_or(u32::MAX, |attached| attached.config.metric)
         };
-        let mut clients: Vec<&Running> = self.dhcp.clients.iter().collect();
-        clients.sort_by_key(metric);
+        let leases = self.dhcp.clients.iter().map(|own| (own.interface.clone(), own.routes.clone()));
+        let mut clients: Vec<_> = leases.chain(self.pppoe.routes(&self.attached)).collect();
+        clients.sort_by_key(|(interface, _)| metric(interface));
         let mut next: Vec<Led> = Vec::new();
-        for own in clients {
-            for route in &own.routes {
+        for (interface, routes) in clients {
+            for route in routes {
                 if next.iter().all(|(led, _)| led.0 != route.0) {
-                    next.push((*route, own.interface.clone()));
+                    next.push((route, interface.clone()));
                 }
             }
         }

@@ -126,6 +126,7 @@ impl Control {
             self.take_up(index);
         }
         self.look_at_carriers();
+        self.pppoe.changed.notify_one();
         for interface in self.attached.iter().filter(|interface| interface.away.is_none()) {
             self.workshop.offload.look_again(interface);
         }

@@ -12,6 +12,7 @@
 //! | [`web`], [`services`] | web servers, and small services |
 //! | [`programs`] | the socket of unmodified programs |
 //! | [`dhcp`], [`dhcp_clients`] | DHCP servers, and clients |
+//! | [`pppoe_clients`] | PPPoE clients |
 //! | [`routing`], [`route_sources`] | the table of routes, and those of FRR and of the kernel |
 //! | [`hotplug`] | devices that go and come back |
 //! | [`control`], [`admin`], [`reload`], [`running`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
@@ -36,6 +37,7 @@ mod dhcp6_clients;
 mod dhcp6_relays;
 mod dhcp6_servers;
 mod dhcp_clients;
+mod pppoe_clients;
 mod dhcp_relays;
 pub(crate) mod entropy;
 mod flow_offload;
@@ -109,6 +111,7 @@ pub(crate) async fn attend(
             () = ra_updates::learn(control, learning) => {}
             () = hotplug::watch(control) => {}
             () = dhcp::serve(control) => {}
+            () = pppoe_clients::serve(control) => {}
             () = route_sources::follow(control) => {}
             () = running::roll_back(control) => {}
             () = waiting.run() => {}

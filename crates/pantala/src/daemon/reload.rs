@@ -411,6 +411,7 @@ impl Control {
             self.route_sources.are_loaded(&self.attached);
         }
         self.settle_route_sources(done.sources, &before.route_sources);
+        self.settle_pppoe();
         self.settle_dhcp(done.leases);
         self.settle_http(done.http);
     }

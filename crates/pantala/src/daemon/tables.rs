@@ -7,6 +7,7 @@ use dev::Waiter;
 use net::bridge;
 use net::ip6::autoconf::{self, Identifiers, Settings};
 use net::logical::{Kind, TAGS_MAX, Vlan};
+use net::pppoe::{self, Pppoe};
 use net::tables::{IfAddr, IfIndex, Ifnet, Learned, settle};
 
 use super::device::{Facts, Hold};
@@ -15,6 +16,7 @@ use super::ring_placement::RingPlacement;
 use super::routing::{Statics, is_led_elsewhere};
 use crate::api::{CopyMode, DeviceMode, InterfaceCounters};
 use crate::config::{self, Autoconf, Device, Interface, Publish};
+use crate::pppoe::lcp;
 
 /// Below this IPv6 does not work (RFC 8200 §5).
 pub(crate) const MTU_MIN_V6: u32 = 1280;
@@ -54,16 +56,22 @@ pub(crate) struct Attached {
 impl Attached {
     /// Bytes of the largest packet.
     pub(crate) fn mtu(&self) -> u32 {
-        self.config.mtu.unwrap_or(self.facts.mtu)
+        let own = self.config.mtu.unwrap_or(self.facts.mtu);
+        self.config.session.as_ref().map_or(own, |session| own.min(session.mtu.into()))
     }
 
-    /// Returns its autoconfiguration, if enabled.
+    /// Returns its autoconfiguration, if enabled. A PPPoE interface has none without a session that carries IPv6.
     pub(crate) fn autoconf(&self) -> Option<Settings> {
+        if self.config.ppp.is_some() && self.config.session.as_ref()?.identifier.is_none() {
+            return None;
+        }
         let Autoconf { temporary, dad_transmits, dad_nonce, identifiers } = self.config.autoconf?;
         let identifiers = match identifiers {
             config::Identifiers::Eui64 => Identifiers::Eui64,
             config::Identifiers::Stable => Identifiers::Stable { secret: self.secret },
         };
+        let negotiated = self.config.session.as_ref().and_then(|session| session.identifier);
+        let identifiers = negotiated.map_or(identifiers, |id| Identifiers::Negotiated { id });
         Some(Settings { identifiers, temporary, dad_transmits, dad_nonce })
     }
 
@@ -77,8 +85,9 @@ impl Attached {
             .chain(leased)
             .map(|net| IfAddr { addr: net.addr(), prefix_len: net.prefix_len() });
         let mut all: Vec<_> = configured.collect();
-        if self.mtu() >= MTU_MIN_V6 && !self.config.is_port && !all.iter().any(|own| is_link_local(own.addr))
-        {
+        // That of a PPPoE interface is leased with the session.
+        let has_own = self.mtu() >= MTU_MIN_V6 && !self.config.is_port && self.config.ppp.is_none();
+        if has_own && !all.iter().any(|own| is_link_local(own.addr)) {
             // The kernel makes one of the same link address, and both cannot have it.
             let usual = if self.config.device.is_shared() {
                 Identifiers::Stable { secret: self.secret }
@@ -110,7 +119,8 @@ impl Attached {
                 | DeviceMode::Vlan
                 | DeviceMode::Tunnel
                 | DeviceMode::Vxlan
-                | DeviceMode::Bridge,
+                | DeviceMode::Bridge
+                | DeviceMode::Pppoe,
                 _,
             ) => "",
         };
@@ -142,11 +152,27 @@ impl Attached {
                 let stp = keys.stp.as_ref().map(|stp| stp.settings);
                 return Kind::Bridge(bridge::Bridge { storm: keys.storm, stp, snooping: keys.snooping });
             }
+            Device::Pppoe(_) => return Kind::Pppoe(self.pppoe(attached)),
             _ => return Kind::Device,
         };
         // Without a parent it is over no interface, and so never up.
         let parent = self.parent(attached).map_or(0, |parent| parent.index);
         Kind::Vlan(Vlan { parent, tpid: vlan.kind.tpid(), vid: vlan.vid, pcp: self.config.vlanpcp })
+    }
+
+    /// The interface that its PPPoE is over, if it has any.
+    pub(crate) fn below<'a>(&self, attached: &'a [Self]) -> Option<&'a Self> {
+        let Device::Pppoe(pppoe) = &self.config.device else { return None };
+        attached.iter().find(|other| other.config.name == pppoe.parent)
+    }
+
+    fn pppoe(&self, attached: &[Self]) -> Pppoe {
+        let session = self.config.session.as_ref();
+        Pppoe {
+            parent: self.below(attached).map_or(0, |below| below.index),
+            session: session.map(|session| pppoe::Session { id: session.id, remote: session.remote }),
+            clamps_mss: self.config.ppp.as_ref().is_some_and(|ppp| ppp.clamp_mss),
+        }
     }
 
     /// Its place in a bridge, if it is a port of one.
@@ -201,6 +227,13 @@ pub(crate) fn inherit(attached: &mut [Attached]) {
         let (mtu, facts) = (device.mtu(), device.facts.clone());
         let own = &mut attached[at].facts;
         (own.mac, own.caps, own.rxcsum, own.mtu) = (facts.mac, facts.caps, facts.rxcsum, mtu);
+    }
+    // PPPoE may be over one of them.
+    for at in 0..attached.len() {
+        let Some(below) = attached[at].below(attached) else { continue };
+        let (mac, mtu) = (below.facts.mac, below.mtu().saturating_sub(pppoe::OVERHEAD));
+        let own = &mut attached[at].facts;
+        (own.mac, own.mtu) = (mac, mtu.min(lcp::MRU.into()));
     }
 }
 

@@ -164,13 +164,19 @@ impl Client {
             counts: Counts::default(),
         };
         client.forget(now);
-        if client.lease.is_some() && (client.settings.address || client.settings.prefix.is_some()) {
-            client.begin(State::Confirming, now, 0);
-        } else {
-            client.lease = None;
-            client.start(now);
-        }
+        client.reattached(now);
         client
+    }
+
+    /// The link may be another one: what is leased is confirmed, or looked for.
+    //= https://www.rfc-editor.org/rfc/rfc8415#section-18.2.12
+    pub(crate) fn reattached(&mut self, now: u64) {
+        if self.lease.is_some() && (self.settings.address || self.settings.prefix.is_some()) {
+            self.begin(State::Confirming, now, 0);
+        } else {
+            self.lease = None;
+            self.start(now);
+        }
     }
 
     /// When something is to be done.

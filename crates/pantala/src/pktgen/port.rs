@@ -118,6 +118,8 @@ fn interface(device: &Device, rings: Option<u32>) -> Interface {
         dhcp_relay: None,
         dhcp6_relay: Vec::new(),
         dhcp6: None,
+        ppp: None,
+        session: None,
         dhcp6_server: None,
         prefix_from: None,
         leased: Vec::new(),

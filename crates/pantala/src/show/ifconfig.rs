@@ -49,6 +49,7 @@ fn block(interface: &Interface) -> String {
             (Some(memif), _) => memif_lines(memif),
             (None, DeviceMode::Vlan) => vlan_line(device),
             (None, DeviceMode::Tunnel) => tunnel_line(&device.device),
+            (None, DeviceMode::Pppoe) => pppoe_lines(device),
             (None, DeviceMode::Bridge) => bridge_lines(device) + &addr_lines(&interface.fdb),
             (None, DeviceMode::Vxlan) => vxlan_line(&device.device) + &addr_lines(&interface.fdb),
             (None, _) => device_line(device),
@@ -152,6 +153,41 @@ fn tunnel_line(device: &str) -> String {
     format!("\ttunnel {family} {local} --> {remote}\n{key}")
 }
 
+/// Lines without an equivalent in BSD: the session, and why there is none.
+fn pppoe_lines(device: &DeviceInfo) -> String {
+    let parent = device.device.split_once(':').map_or("", |(_, rest)| rest);
+    let parent = parent.split(',').next().unwrap_or_default();
+    let Some(info) = &device.pppoe else { return format!("\tpppoe: parent interface: {parent}\n") };
+    let mut lines = format!("\tpppoe: {}", info.phase);
+    if let Some(session) = info.session {
+        let _ = write!(lines, " session {session}");
+    }
+    if let Some(ac) = &info.ac {
+        let _ = write!(lines, " ac {ac}");
+    }
+    if let Some(mac) = info.ac_mac {
+        let _ = write!(lines, " {mac}");
+    }
+    if let Some(seconds) = info.connected_s {
+        let _ = write!(lines, " connected {seconds}s");
+    }
+    if let Some(seconds) = info.retry_s {
+        let _ = write!(lines, " retry in {seconds}s");
+    }
+    let _ = writeln!(lines, " parent interface: {parent}");
+    let list = |addrs: &[IpAddr]| addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    if !info.peers.is_empty() {
+        let _ = writeln!(lines, "\tpeer: {}", list(&info.peers));
+    }
+    if !info.dns.is_empty() {
+        let _ = writeln!(lines, "\tdns: {}", list(&info.dns));
+    }
+    if let Some(error) = &info.last_error {
+        let _ = writeln!(lines, "\tlast error: {error}");
+    }
+    lines
+}
+
 /// As in BSD: limits and ports of a bridge, with the flags of each.
 fn bridge_lines(device: &DeviceInfo) -> String {
     let Some(bridge) = &device.bridge else { return String::new() };
@@ -249,7 +285,8 @@ fn device_line(device: &DeviceInfo) -> String {
         | DeviceMode::Vlan
         | DeviceMode::Tunnel
         | DeviceMode::Vxlan
-        | DeviceMode::Bridge => {}
+        | DeviceMode::Bridge
+        | DeviceMode::Pppoe => {}
     }
     match device.copy {
         Some(CopyMode::Copy) => line += " copy",
@@ -355,6 +392,7 @@ mod tests {
             memif: None,
             bridge: Some(bridge),
             vlanpcp: None,
+            pppoe: None,
         };
         assert_eq!(
             bridge_lines(&info),
@@ -427,6 +465,7 @@ mod tests {
                 memif: None,
                 bridge: None,
                 vlanpcp: Some(vlanpcp),
+                pppoe: None,
             };
             assert_eq!(vlan_line(&info), line);
         }

@@ -16,6 +16,7 @@ mod init;
 mod lab;
 mod lifeline;
 mod memif;
+mod pppoe;
 mod privileges;
 mod reloads;
 mod running;
@@ -39,6 +40,7 @@ harness::modules![
     init,
     lifeline,
     memif,
+    pppoe,
     privileges,
     reloads,
     running,

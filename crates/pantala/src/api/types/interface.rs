@@ -211,6 +211,53 @@ pub struct DeviceInfo {
     /// Priority of the tags of a VLAN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlanpcp: Option<u8>,
+    /// The PPPoE client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pppoe: Option<PppoeInfo>,
+}
+
+/// A PPPoE client: its session, and what was negotiated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
+pub struct PppoeInfo {
+    /// `down`, `waiting`, `discovery`, `request`, `establish`, `authenticate`, `network` or `open`.
+    pub phase: String,
+    /// The number of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<u16>,
+    /// The name of the access concentrator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ac: Option<String>,
+    /// Its link address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ac_mac: Option<Mac>,
+    /// The addresses of the other end, of each family that is carried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<IpAddr>,
+    /// Name servers that the provider has told of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dns: Vec<IpAddr>,
+    /// Seconds since the session has begun to carry packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected_s: Option<u64>,
+    /// Seconds until another session is looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_s: Option<u64>,
+    /// Why the last session has ended, or there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Control frames sent.
+    pub sent: u64,
+    /// Control frames received.
+    pub received: u64,
+    /// Control frames that could not be read.
+    pub malformed: u64,
+    /// Control frames of other sessions or senders, or not expected.
+    pub ignored: u64,
+    /// Sessions that were begun.
+    pub sessions: u64,
+    /// Echo requests without an answer.
+    pub echo_lost: u64,
 }
 
 /// A bridge and its ports.
@@ -377,6 +424,8 @@ pub enum DeviceMode {
     Vxlan,
     /// None: frames of other interfaces.
     Bridge,
+    /// None: a PPPoE session over another interface.
+    Pppoe,
 }
 
 /// Whether frames are copied between the kernel and us.

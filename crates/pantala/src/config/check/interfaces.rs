@@ -3,6 +3,7 @@
 mod bridges;
 pub(crate) mod dhcp;
 mod providers;
+mod sessions;
 mod shared;
 mod tunnels;
 mod vlans;
@@ -19,7 +20,7 @@ use net::ifq::{Discipline, QueueSpec};
 
 use crate::config::draft::{DraftInterface, DraftQueue};
 use crate::config::problem::{At, Report, Wrong};
-use crate::config::{Device, Interface, Resolver};
+use crate::config::{Device, Interface, Ppp, Resolver};
 
 const ONCE: &str = "every address belongs to one interface, once";
 const APART: &str = "two links need two prefixes that do not contain each other";
@@ -42,6 +43,7 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
     tunnels::check(drafts, report);
     vxlans::check(drafts, report);
     bridges::check(drafts, report);
+    sessions::check(drafts, report);
     dhcp::check(drafts, report);
     shared::check(drafts, &bridges::ports(drafts), report);
     for draft in drafts {
@@ -139,7 +141,15 @@ fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface
         kernel_ports: draft.kernel_ports.iter().map(|at| at.value.clone()).collect(),
         description: draft.description.as_ref().map(|at| at.value.clone()).filter(|text| !text.is_empty()),
         publish: draft.publish.clone(),
+        ppp: ppp(draft),
+        session: None,
     })
+}
+
+/// PPP of a PPPoE interface, which needs no section for it.
+fn ppp(draft: &DraftInterface) -> Option<Ppp> {
+    let is_session = matches!(draft.device.as_ref().map(|at| &at.value), Some(Device::Pppoe(_)));
+    is_session.then(|| draft.ppp.as_ref().map(|at| at.value.clone()).unwrap_or_default())
 }
 
 fn names(drafts: &[DraftInterface], report: &mut Report<'_>) {

@@ -232,7 +232,12 @@ fn dhcp_changes(old: &Interface, new: &Interface) -> Vec<String> {
     });
     let resolver =
         (old.resolver != new.resolver).then(|| format!("interface {name}: name servers of the provider"));
-    kinds.chain(prefix_from).chain(leased).chain(resolver).collect()
+    let ppp = (old.ppp != new.ppp).then(|| format!("interface {name}: PPP as configured"));
+    let session = (old.session != new.session).then(|| match &new.session {
+        Some(session) => format!("interface {name}: PPPoE session {}", session.id),
+        None => format!("interface {name}: no PPPoE session"),
+    });
+    kinds.chain(prefix_from).chain(leased).chain(resolver).chain(ppp).chain(session).collect()
 }
 
 /// Returns the elements of `a` that are not in `b`.

@@ -116,6 +116,11 @@ impl Control {
                     format!("capture where they come and go, with the filter `udp port {}`", vxlan.port);
                 Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
             }
+            Some(Kind::Pppoe(_)) => {
+                let error = format!("`{name}` has no frames of its own");
+                let hint = "capture on the interface below, with the filter `pppoes`";
+                Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
+            }
             Some(Kind::Bridge(_)) => {
                 let error = format!("the frames of `{name}` are those of its ports");
                 Err(Error::new(ErrorKind::Unsupported, error).hint("capture on a port"))

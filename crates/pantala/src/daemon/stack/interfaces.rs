@@ -133,11 +133,11 @@ impl Control {
             options: options(&interface.facts),
             metric: interface.config.metric,
             mtu: interface.mtu(),
-            mac: (interface.facts.mode != DeviceMode::Tunnel).then_some(Mac(interface.facts.mac)),
+            mac: (!is_point_to_point(interface)).then_some(Mac(interface.facts.mac)),
             addresses: Vec::new(),
             groups: Vec::new(),
             fdb: Vec::new(),
-            device: Some(device(interface)),
+            device: Some(DeviceInfo { pppoe: self.pppoe_info(&interface.config.name), ..device(interface) }),
             link: api::Link { active, media: media(&interface.facts).to_owned() },
             rings,
             queues: self.queues(interface.index, reports),
@@ -193,6 +193,7 @@ impl Control {
             let device = tables::device_below(interface, attached);
             match (device, interface.config.device.parent()) {
                 (None, Some(_)) => false,
+                _ if interface.config.ppp.is_some() => interface.config.session.is_some(),
                 // Tunnels have no link that could be noticed.
                 _ if matches!(
                     interface.config.device,
@@ -243,8 +244,11 @@ fn flags(interface: &Attached, active: bool) -> Vec<InterfaceFlag> {
     if interface.up {
         flags.push(InterfaceFlag::Up);
     }
-    let is_tunnel = matches!(interface.config.device, Device::Tunnel(_));
-    flags.push(if is_tunnel { InterfaceFlag::PointToPoint } else { InterfaceFlag::Broadcast });
+    flags.push(if is_point_to_point(interface) {
+        InterfaceFlag::PointToPoint
+    } else {
+        InterfaceFlag::Broadcast
+    });
     if interface.up && active {
         flags.push(InterfaceFlag::Running);
     }
@@ -253,6 +257,10 @@ fn flags(interface: &Attached, active: bool) -> Vec<InterfaceFlag> {
         flags.push(InterfaceFlag::Monitor);
     }
     flags
+}
+
+const fn is_point_to_point(interface: &Attached) -> bool {
+    matches!(interface.facts.mode, DeviceMode::Tunnel | DeviceMode::Pppoe)
 }
 
 fn options(facts: &Facts) -> Vec<InterfaceOption> {
@@ -348,6 +356,7 @@ fn device(interface: &Attached) -> DeviceInfo {
         queues: number(facts.rings),
         memif: memif(interface),
         bridge: (facts.mode == DeviceMode::Bridge).then(|| bridge(&interface.config)),
+        pppoe: None,
         vlanpcp: (facts.mode == DeviceMode::Vlan).then_some(interface.config.vlanpcp),
     }
 }
@@ -419,7 +428,8 @@ const fn media(facts: &Facts) -> &'static str {
         | DeviceMode::Vlan
         | DeviceMode::Tunnel
         | DeviceMode::Vxlan
-        | DeviceMode::Bridge => "",
+        | DeviceMode::Bridge
+        | DeviceMode::Pppoe => "",
     }
 }
 

@@ -213,6 +213,7 @@ impl Control {
             Next::Reassemble => ("reassembly", "waits for the other fragments of its datagram".into()),
             Next::Via(_) => ("forward", "sent to the next hop that the rule names".into()),
             Next::Encapsulate => ("link", "encapsulated by its interface".into()),
+            Next::Pppoe => ("link", "a control frame of PPPoE".into()),
             Next::Bridge => ("link", "a frame of a bridge's port".into()),
             Next::Arp => ("arp", "a packet of ARP".into()),
             Next::Local4 | Next::Local6 => ("local", "for this host".into()),

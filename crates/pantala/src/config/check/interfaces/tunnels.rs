@@ -38,10 +38,11 @@ pub(super) fn is_given(drafts: &[DraftInterface], addr: IpAddr) -> bool {
     drafts.iter().any(|draft| has(draft) || may_come(draft))
 }
 
+/// Whether an interface is a point-to-point link.
 fn is_tunnel(drafts: &[DraftInterface], name: &str) -> bool {
     let is_named = |draft: &&DraftInterface| draft.name.as_ref().is_some_and(|at| at.value == name);
     let device = drafts.iter().find(is_named).and_then(|draft| draft.device.as_ref());
-    device.is_some_and(|at| matches!(at.value, Device::Tunnel(_)))
+    device.is_some_and(|at| matches!(at.value, Device::Tunnel(_) | Device::Pppoe(_)))
 }
 
 /// Reports the keys that mean nothing to a tunnel.
