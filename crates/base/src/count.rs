@@ -88,6 +88,7 @@ named! {
     OffloadNotOpen = Flow, "offload_not_open", "flows not offloaded: connection not open, or translation unfit";
     OffloadBusy = Flow, "offload_busy", "flows not offloaded yet: another CPU writes records, or the flow has one";
     OffloadWatched = Flow, "offload_watched", "flows not offloaded: a capture or a trace wants to see packets";
+    OffloadRefused = Flow, "offload_refused", "flows not offloaded: a rule says nooffload";
     RoutesCached = Ip4, "routes_cached", "routes of connections cached";
     Ip6In = Ip6, "ip6_in", "IPv6 packets received";
     Ip6Forwarded = Ip6, "ip6_forwarded", "IPv6 packets forwarded";

@@ -96,6 +96,7 @@ impl Dice<'_> {
             }),
             body: if has_body { self.body() } else { Vec::new() },
             keep: if may_keep { self.some(4, Self::keep) } else { None },
+            no_offload: has_body && self.one_in(8),
             comment: self
                 .some(6, |dice| dice.pick(&["web", "two words", "# no, // not that", "ä, ö"]).to_owned()),
         }

@@ -42,6 +42,7 @@ impl Display for Rule {
         if let Some(keep) = &self.keep {
             write!(f, " {keep}")?;
         }
+        f.write_str(if self.no_offload { " nooffload" } else { "" })?;
         match &self.comment {
             Some(comment) => write!(f, " // {comment}"),
             None => Ok(()),

@@ -32,6 +32,8 @@ pub struct Rule {
     pub body: Vec<Clause>,
     /// The state that it makes of a packet that matches.
     pub keep: Option<Keep>,
+    /// `nooffload`: no driver forwards the flow of a packet that matches.
+    pub no_offload: bool,
     /// The user's comment.
     pub comment: Option<String>,
 }

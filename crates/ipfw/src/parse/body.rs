@@ -9,7 +9,7 @@ use crate::names;
 use crate::rule::{Clause, Match, Rule, Term};
 use crate::words::{Tokens, Word};
 
-/// Reads all up to the end or the comment, into `body` and `keep` of the rule.
+/// Reads all up to the end or the comment, into `body`, `keep` and `no_offload` of the rule.
 pub(crate) fn body(words: &mut Tokens<'_>, rule: &mut Rule) -> Result<(), Fault> {
     let mut proto = None;
     if begins_with_proto(words) {
@@ -18,6 +18,13 @@ pub(crate) fn body(words: &mut Tokens<'_>, rule: &mut Rule) -> Result<(), Fault>
     let mut state = keep::State::default();
     while let Some(word) = words.peek().filter(|word| !word.text.starts_with("//")) {
         if state.take(words, rule)? {
+            continue;
+        }
+        if word.is("nooffload") {
+            if core::mem::replace(&mut rule.no_offload, true) {
+                return Err(word.fault("`nooffload` stands here twice"));
+            }
+            words.skip();
             continue;
         }
         if rule.body.len() == CLAUSES_MAX {

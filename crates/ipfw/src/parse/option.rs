@@ -86,6 +86,7 @@ pub(crate) const OPTIONS: &[&str] = &[
     "set-limit",
     "defer-action",
     "defer-immediate-action",
+    "nooffload",
 ];
 
 pub(crate) fn is_option(text: &str) -> bool {
@@ -218,7 +219,7 @@ fn unknown(word: Word<'_>) -> Fault {
     if matches!(text, "or" | "|") {
         return word.fault("`or` stands inside braces only").help("write { a or b }");
     }
-    if matches!(text, "keep-state" | "limit" | "record-state" | "set-limit") {
+    if matches!(text, "keep-state" | "limit" | "record-state" | "set-limit" | "nooffload") {
         let fault = word.fault(format!("`{text}` is something that a rule does, and no match"));
         return fault.help("write it without braces and without `not`");
     }

@@ -20,7 +20,8 @@ pub(crate) fn rule(words: &mut Tokens<'_>) -> Result<Rule, Fault> {
     };
     let action = action::action(words)?;
     let (log, tag) = parameters(words)?;
-    let mut rule = Rule { number, set, prob, action, log, tag, body: Vec::new(), keep: None, comment: None };
+    let (body, keep) = (Vec::new(), None);
+    let mut rule = Rule { number, set, prob, action, log, tag, body, keep, no_offload: false, comment: None };
     match rule.action {
         Action::CheckState(_) => {
             if let Some(word) = words.peek().filter(|word| !word.text.starts_with("//")) {

@@ -59,6 +59,12 @@ impl Firewall {
         is_bound && (how.times() == 0 || self.states.may_release(known.state, now))
     }
 
+    /// Whether a rule that the packets of a flow match keeps drivers from forwarding them: `nooffload`.
+    pub(crate) fn refuses_offload(&self, met: &Met) -> bool {
+        let mut rules = met.rules().iter().filter_map(|id| self.rules.rule(self.rules.by_id(*id)?));
+        rules.any(|rule| rule.no_offload)
+    }
+
     /// Lets them go there.
     pub(crate) fn release(&mut self, known: &Known, how: Lookups) {
         if how.times() > 0 {

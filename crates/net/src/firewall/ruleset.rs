@@ -115,6 +115,8 @@ pub struct Compiled {
     pub tag: Option<Tag>,
     /// State that it makes.
     pub keep: Option<Keep>,
+    /// Whether no driver forwards the flow of a packet that matches.
+    pub no_offload: bool,
     /// Among which states that is; of `check-state`, among which it looks.
     pub flow: FlowId,
     /// If obeying it is no more than this, besides being counted.
@@ -414,7 +416,7 @@ impl Compiled {
     /// Whether all packets match it, and nothing is done but its action.
     const fn takes_all(&self) -> bool {
         let is_plain = self.prob.is_none() && self.log.is_none() && self.tag.is_none() && self.keep.is_none();
-        is_plain && self.asks_nothing
+        is_plain && !self.no_offload && self.asks_nothing
     }
 }
 

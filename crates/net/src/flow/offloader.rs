@@ -168,6 +168,9 @@ fn offload<F: Cached>(
     if cpu.watched {
         return Err(Count::OffloadWatched);
     }
+    if cpu.firewall.as_ref().is_some_and(|firewall| firewall.refuses_offload(&met)) {
+        return Err(Count::OffloadRefused);
+    }
     if offloader.records.len() >= OFFLOADED_MAX {
         offloader.is_full = true;
         return Err(Count::OffloadFull);

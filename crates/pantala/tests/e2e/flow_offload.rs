@@ -183,6 +183,33 @@ fn offloaded_flows_are_listed_with_both_their_ends_and_flows_that_rules_log_are_
     assert_eq!(offloaded(&lab), before, "a rule that logs sees each packet");
 }
 
+fn flows_of_rules_that_say_nooffload_stay_in_the_stack_and_others_do_not() {
+    let test = "flow_offload::flows_of_rules_that_say_nooffload_stay_in_the_stack_and_others_do_not";
+    let rules = "add 100 check-state\nadd 200 allow udp from any to any recv if1 keep-state nooffload
+add 300 allow tcp from any to any recv if1 keep-state\n";
+    let Some(lab) = lab(test, Attach::Native, &section("deny", rules)) else { return };
+    let (a, b) = lab.pair();
+    lab.both(|family| {
+        let (before, refused) = (offloaded(&lab), lab.pantala().counter("offload_refused"));
+        echoed(&lab, family);
+        until("both directions are refused", || {
+            (lab.pantala().counter("offload_refused") >= refused + 2).then_some(())
+        });
+        assert_eq!(offloaded(&lab), before, "datagrams stay");
+        assert!(stream_arrives(&a.netns, &b.netns, b.addr(family), STREAM).unwrap());
+        until("segments are offloaded", || (offloaded(&lab) > before + 1000).then_some(()));
+    });
+    let rule = "00200 allow udp from any to any recv if1 keep-state nooffload";
+    assert!(lab.pantala().shows("ipfw list").contains(rule));
+    lab.pantala().shows("ipfw -q delete 200");
+    lab.pantala().shows("ipfw -q add 200 allow udp from any to any recv if1 keep-state");
+    lab.both(|family| {
+        let before = offloaded(&lab);
+        echoed(&lab, family);
+        until("datagrams are offloaded", || (offloaded(&lab) > before + 400).then_some(()));
+    });
+}
+
 /// Linux drops what programs redirect to a veth whose other end has neither a program nor GRO, and says nothing.
 fn nothing_is_lost_for_long_when_the_other_end_of_a_veth_takes_no_redirected_frames_any_more() {
     let test = "flow_offload::nothing_is_lost_for_long_when_the_other_end_of_a_veth_takes_no_redirected_frames_any_more";
@@ -214,6 +241,7 @@ harness::tests![
     translated_flows_are_forwarded_by_the_driver,
     no_packet_passes_a_rule_that_denies_it_once_the_command_has_returned,
     offloaded_flows_are_listed_with_both_their_ends_and_flows_that_rules_log_are_not,
+    flows_of_rules_that_say_nooffload_stay_in_the_stack_and_others_do_not,
     nothing_is_lost_for_long_when_the_other_end_of_a_veth_takes_no_redirected_frames_any_more,
     a_fresh_start_after_a_kill_offloads_again,
 ];

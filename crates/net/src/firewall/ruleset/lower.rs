@@ -125,6 +125,7 @@ impl Lowering<'_> {
             log: rule.log,
             tag: rule.tag,
             keep: rule.keep.clone(),
+            no_offload: rule.no_offload,
             flow: entry.flow,
             plain: plain(rule),
             certainly: plain(rule).filter(|_| rule.prob.is_none() && rule.keep.is_none()),

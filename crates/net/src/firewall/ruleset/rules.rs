@@ -359,6 +359,7 @@ const fn default_rule(action: Action) -> Rule {
         tag: None,
         body: Vec::new(),
         keep: None,
+        no_offload: false,
         comment: None,
     }
 }

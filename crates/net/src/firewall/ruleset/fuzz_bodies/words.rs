@@ -39,6 +39,7 @@ pub(super) fn rule(dice: &mut Dice<'_>, style: Style) -> Rule {
         tag: None,
         body,
         keep: None,
+        no_offload: false,
         comment: None,
     }
 }
