@@ -55,6 +55,35 @@ pub struct Trace {
     pub began: u64,
 }
 
+impl Trace {
+    /// Returns the type of the packet, and its bytes without link header and VLAN tags; `None` if they are not kept.
+    #[must_use]
+    pub fn network(&self) -> Option<(EtherType, &[u8])> {
+        if !self.is_frame {
+            let is_ip4 = self.bytes.first()? >> 4 == 4;
+            return Some((if is_ip4 { EtherType::IPV4 } else { EtherType::IPV6 }, &self.bytes));
+        }
+        let (_, mut rest) = self.bytes.split_at_checked(HEADER_LEN - 2)?;
+        loop {
+            let (ethertype, behind) = rest.split_first_chunk()?;
+            let ethertype = EtherType(u16::from_be_bytes(*ethertype));
+            if !ethertype.is_tag() {
+                return Some((ethertype, behind));
+            }
+            // The tag's number of the VLAN.
+            rest = behind.get(2..)?;
+        }
+    }
+
+    /// Returns its headers, if it is an IP packet and they are kept.
+    #[must_use]
+    pub fn headers(&self) -> Option<Headers> {
+        let (ethertype, bytes) = self.network()?;
+        let is_ip = matches!(ethertype, EtherType::IPV4 | EtherType::IPV6);
+        Headers::of_bytes(bytes).filter(|_| is_ip)
+    }
+}
+
 /// A step of a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
@@ -226,8 +255,7 @@ pub(crate) fn begin(cpu: &mut Cpu, pkt: &Pkt, rcvif: Option<IfIndex>) {
     let (queued, counts) = (cpu.ifqs.waiting(), counts(cpu));
     let trace =
         Trace { is_handed_over: rcvif.is_none(), ..of(cpu, pkt, rcvif.unwrap_or(pkt.rcvif), is_frame) };
-    let headers = trace.bytes.get(if is_frame { HEADER_LEN } else { 0 }..).and_then(Headers::of_bytes);
-    let owner = headers.map(|headers| cpu.placement.owner(headers.hash()));
+    let owner = trace.headers().map(|headers| cpu.placement.owner(headers.hash()));
     if let Some(tracer) = cpu.tracer.as_mut() {
         tracer.begin(trace, queued, counts);
         tracer.current.iter_mut().for_each(|current| current.owner = owner);

@@ -313,3 +313,26 @@ fn a_dry_run_does_not_make_a_stale_neighbour_be_probed() {
         assert_ne!(probes(&bench), before, "{src}");
     }
 }
+
+#[test]
+fn headers_are_found_behind_vlan_tags() {
+    let tags: [&[u8]; 3] = [&[], &[0x81, 0, 0, 10], &[0x88, 0xa8, 0, 100, 0x81, 0, 0, 10]];
+    for (hosts, ethertype) in hosts().into_iter().zip([EtherType::IPV4, EtherType::IPV6]) {
+        for tags in tags {
+            let of_frame = |len: usize| {
+                let packet = udp(hosts, (5, 6));
+                let link = [&[2; 12], tags, &ethertype.0.to_be_bytes(), &packet].concat();
+                let bytes = link.into_iter().take(len).collect();
+                let (cpu, at, rcvif, steps) = (CpuId(0), Instant::START, 1, Vec::new());
+                Trace { cpu, at, rcvif, is_frame: true, is_handed_over: false, bytes, len, steps, began: 0 }
+            };
+            let headers = of_frame(SNAP_MAX).headers().unwrap();
+            assert_eq!((headers.src, headers.dst, headers.ports), (hosts[0], hosts[1], Some((5, 6))));
+            for len in 0..12 + tags.len() + 2 {
+                assert_eq!(of_frame(len).network(), None, "{len} bytes");
+            }
+            assert_eq!(of_frame(12 + tags.len() + 2).network(), Some((ethertype, [].as_slice())));
+            assert_eq!(of_frame(12 + tags.len() + 2).headers(), None);
+        }
+    }
+}

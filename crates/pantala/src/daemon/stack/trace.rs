@@ -13,7 +13,7 @@ use net::tables::IfIndex;
 use net::trace::{self, Busy, Headers, Recipient, Step, Trace};
 use wire::Protocol;
 use wire::bpf::{Insn, Program};
-use wire::ether::HEADER_LEN;
+use wire::ether::EtherType;
 
 use super::super::control::Control;
 use crate::api::{Error, ErrorKind, TraceBatch, TraceRequest, TraceStep, TracedPacket};
@@ -284,7 +284,10 @@ fn protocol_name(protocol: Protocol) -> String {
 
 /// The packet of a trace in a line.
 fn packet(trace: &Trace) -> String {
-    let at = if trace.is_frame { HEADER_LEN } else { 0 };
-    let headers = trace.bytes.get(at..).and_then(Headers::of_bytes);
-    headers.as_ref().map_or_else(|| "a packet that is not of IP".into(), ends)
+    match (trace.headers(), trace.network()) {
+        (Some(headers), _) => ends(&headers),
+        (None, Some((EtherType::ARP, _))) => "an ARP packet".into(),
+        (None, Some((ethertype, _))) => format!("a packet of type 0x{:04x}", ethertype.0),
+        (None, None) => "a packet without a whole header".into(),
+    }
 }
