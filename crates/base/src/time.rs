@@ -9,6 +9,12 @@ pub use core::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(NonZero<u64>);
 
+/// Nanoseconds of a span, as far as they fit: 584 years. In 64 bits, for `Duration::as_nanos` multiplies 128.
+#[inline]
+fn ns(span: Duration) -> u64 {
+    span.as_secs().saturating_mul(1_000_000_000).saturating_add(span.subsec_nanos().into())
+}
+
 /// Offset of the nanoseconds, so that an optional moment takes no more room than one.
 const ONE: NonZero<u64> = NonZero::<u64>::MIN;
 
@@ -58,7 +64,7 @@ impl Add<Duration> for Instant {
 
     #[inline]
     fn add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+        Self(self.0.saturating_add(ns(span)))
     }
 }
 
@@ -67,6 +73,6 @@ impl Sub<Duration> for Instant {
 
     #[inline]
     fn sub(self, span: Duration) -> Self {
-        Self::from_ns(self.ns().saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+        Self::from_ns(self.ns().saturating_sub(ns(span)))
     }
 }

@@ -10,7 +10,7 @@ use core::net::IpAddr;
 
 use ipfw::rule::Hook;
 use pkt::{Flags, Gso, NoRoom, Pkt};
-use wire::checksum::Sum;
+use wire::checksum::{Sum, never_zero};
 use wire::ether::{EtherType, HEADER_LEN as LINK_LEN};
 use wire::tcp::CHECKSUM_OFFSET;
 use wire::{Protocol, ip4, ip6};
@@ -68,8 +68,9 @@ struct CachedRoute {
     /// Sum of the pseudo-header without the length, and of the IPv4 header without what depends on the packet.
     pseudo: u32,
     header_sum: u32,
-    /// Whether frames go straight to the stage of a device that completes checksums.
+    /// Whether frames go straight to the stage of a device, and whether that completes checksums.
     is_direct: bool,
+    completes: bool,
 }
 
 const _: () = assert!(size_of::<CachedRoute>() <= 128, "docs/reference/LIMITS.md says so");
@@ -143,14 +144,15 @@ pub(crate) fn output(
         return Err(pkt);
     }
     let is_ip4 = ends.remote.is_ipv4();
-    route.begin_checksum(&mut pkt);
+    let is_complete = route.put_checksum(&mut pkt);
     let put = if is_ip4 { route.put_v4(&mut pkt, tx_params) } else { route.put_v6(&mut pkt, tx_params) };
     let (outif, is_direct) = (route.outif, route.is_direct);
     if put.is_err() {
         return Err(pkt);
     }
     pkt.outif = outif;
-    pkt.flags.set(Flags::LOCAL.with(Flags::CSUM_PARTIAL));
+    pkt.flags.set(Flags::LOCAL.with(if is_complete { Flags::CSUM_GOOD } else { Flags::CSUM_PARTIAL }));
+    cpu.counters.add(Count::CsumCompleted, is_complete.into());
     cpu.count(if is_ip4 { Count::Ip4Out } else { Count::Ip6Out });
     if is_direct {
         ifq::output_as_is(cpu, pkt)
@@ -178,13 +180,21 @@ impl CachedRoute {
             && !pkt.is_chained()
     }
 
-    /// Writes the sum of the pseudo-header into the TCP header, where the device goes on from it.
+    /// Writes the checksum into the TCP header, or the sum of the pseudo-header if the device goes on from it. Returns whether it is
+    /// the checksum: what a device cannot do is done here while the packet is at hand.
     #[inline]
-    fn begin_checksum(&self, pkt: &mut Pkt) {
-        let field = fold(self.pseudo + low_bits(pkt.len())).to_be_bytes();
+    fn put_checksum(&self, pkt: &mut Pkt) -> bool {
+        let is_complete = self.is_direct && !self.completes;
+        let begun = self.pseudo + low_bits(pkt.len());
+        let field = if is_complete {
+            never_zero(!fold(begun + u32::from(Sum::new().bytes(pkt.head()).folded())))
+        } else {
+            fold(begun)
+        };
         let window = pkt.window_mut(0);
-        [window[CHECKSUM_OFFSET], window[CHECKSUM_OFFSET + 1]] = field;
+        [window[CHECKSUM_OFFSET], window[CHECKSUM_OFFSET + 1]] = field.to_be_bytes();
         (pkt.csum_start, pkt.csum_off) = (0, CHECKSUM_AT);
+        is_complete
     }
 
     #[inline]
@@ -247,7 +257,7 @@ fn derive(cpu: &Cpu, key: Key, ends: &FourTuple) -> Option<CachedRoute> {
         Kind::Group => return None,
     };
     let ifnet = cpu.tables.ifnet(adj.outif)?;
-    let is_direct = ifnet.kind == logical::Kind::Device && ifnet.caps.tx_csum;
+    let (is_direct, completes) = (ifnet.kind == logical::Kind::Device, ifnet.caps.tx_csum);
     let mut headers = [0; LEN_V6];
     headers.first_chunk_mut().map(|link: &mut LinkAddrs| *link = addrs)?;
     let (link, network) = headers.split_at_mut(LINK_LEN);
@@ -255,7 +265,17 @@ fn derive(cpu: &Cpu, key: Key, ends: &FourTuple) -> Option<CachedRoute> {
     link.last_chunk_mut().map(|field| *field = ethertype.0.to_be_bytes())?;
     let header_sum = u32::from(Sum::new().bytes(network.get(..ip4::HEADER_LEN)?).folded());
     let (generation, mtu) = (cpu.adjs.generation(), u16::try_from(adj.mtu).unwrap_or(u16::MAX));
-    Some(CachedRoute { key, generation, headers, outif: adj.outif, mtu, pseudo, header_sum, is_direct })
+    Some(CachedRoute {
+        key,
+        generation,
+        headers,
+        outif: adj.outif,
+        mtu,
+        pseudo,
+        header_sum,
+        is_direct,
+        completes,
+    })
 }
 
 /// Writes the network header without what depends on the packet, and returns its type and the sum of the pseudo-header.
