@@ -1,5 +1,6 @@
 //! Checks that must pass before a change lands; each is a function that returns rows of the table.
 
+use core::num::NonZero;
 use core::time::Duration;
 use std::process::Command;
 use std::thread;
@@ -49,6 +50,10 @@ const MEDDLED: u64 = 1_000_000;
 const PER_KIND: u64 = 20;
 /// Seeds for each kind in `cargo xtask test`, at the least.
 const SEEDS_IN_TEST: u64 = 4;
+/// The variable that says how many tests a test program runs at once; and that number, for each processor. Most of the time
+/// of the longest programs goes by in waits for hosts and timers.
+const AT_ONCE: &str = "RUST_TEST_THREADS";
+const PER_CPU: usize = 2;
 /// The variable that tells tests the number of seeds.
 const SEEDS: &str = "PANTALA_WORLDS";
 
@@ -208,6 +213,10 @@ fn run_tests() -> Result<Vec<Row>> {
     let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
     command.env(SEEDS, SEEDS_IN_TEST.to_string());
     suites::SCRIPTS.name_to(&mut command);
+    if std::env::var_os(AT_ONCE).is_none() {
+        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+        command.env(AT_ONCE, (PER_CPU * cpus).to_string());
+    }
     let done = follow("tests", command, PATIENCE)?;
     let mut rows = vec![row("tests", &done, done.tests.tally(|binary| !APART.contains(&binary)))];
     for name in APART {

@@ -129,8 +129,15 @@ pub fn run(modules: &[Tests]) -> ExitCode {
         return run_the_one(&tests, &name);
     }
     let trials = tests.into_iter().map(Listed::trial).collect();
-    let conclusion: Conclusion = libtest_mimic::run(&Arguments::from_args(), trials);
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or_else(at_once);
+    let conclusion: Conclusion = libtest_mimic::run(&arguments, trials);
     conclusion.exit_code()
+}
+
+/// The number of tests to run at once, if `RUST_TEST_THREADS` says it, as for test programs of the standard library.
+fn at_once() -> Option<usize> {
+    std::env::var("RUST_TEST_THREADS").ok()?.parse().ok().filter(|number| *number > 0)
 }
 
 /// A test of the binary.

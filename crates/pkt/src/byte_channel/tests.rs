@@ -17,6 +17,7 @@ fn lane(capacity: usize) -> Lane {
 
 /// Cases of a property: miri is slow.
 const CASES: u32 = if cfg!(miri) { 2 } else { 256 };
+const ACTS_MAX: usize = if cfg!(miri) { 20 } else { 80 };
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -31,7 +32,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         (0..40_usize).prop_map(Act::Read),
         (0..40_usize).prop_map(Act::InPlace),
     ];
-    proptest::collection::vec(act, 0..80)
+    proptest::collection::vec(act, 0..ACTS_MAX)
 }
 
 proptest! {
