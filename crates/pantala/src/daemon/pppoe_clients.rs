@@ -31,6 +31,8 @@ use crate::pppoe::lcp;
 
 /// Frames that wait for the control thread; further ones are dropped by the netisrs, and counted.
 const QUEUE_MAX: usize = 256;
+/// Time of a few turns.
+const TURNS: Duration = Duration::from_millis(2);
 /// Milliseconds between two answers to frames of sessions that nothing is known of.
 const STRAY_PAUSE: u64 = 1_000;
 
@@ -346,8 +348,11 @@ impl Control {
     /// Ends all sessions at the end of the stack, so that access concentrators need not find out.
     pub(super) fn release_pppoe(&mut self) {
         for mut own in core::mem::take(&mut self.pppoe.clients) {
-            let acts = own.client.stop(now());
-            self.send_pppoe(&own.interface, &acts);
+            // Each in turns of its own: a ring that closes in the turn that has sent a frame loses it.
+            for act in own.client.stop(now()).into_iter().filter(|act| matches!(act, Act::Send { .. })) {
+                self.send_pppoe(&own.interface, &[act]);
+                std::thread::sleep(TURNS);
+            }
         }
     }
 

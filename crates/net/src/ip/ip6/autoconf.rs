@@ -169,6 +169,14 @@ pub fn tables_changed(cpu: &mut Cpu) {
         link.refuses(refused.unwrap_or_default(), cpu);
     }
     cpu.autoconf.links = links;
+    // On a link with one other end no duplicates are looked for: its addresses are ours from the beginning.
+    for ifnet in tables.ifnets().filter(|ifnet| ifnet.autoconf.is_some() && ifnet.kind.is_point_to_point()) {
+        let mut own = ifnet.addrs6().map(|(own, _)| own);
+        if let Some(own) = own.find(Ipv6Addr::is_unicast_link_local) {
+            let key = addr::Key { ifindex: ifnet.index, addr: own.into() };
+            address_changed(cpu, &key, addr::State::Preferred);
+        }
+    }
 }
 
 /// Something has become of one of our addresses.

@@ -199,7 +199,7 @@ class Concentrator:
             data = self.frames.recv(4096)
         except OSError:
             return  # The device went down.
-        kind, code, session, size = struct.unpack(">HxBHH", data[12:20]) if len(data) > 20 else (0, 0, 0, 0)
+        kind, code, session, size = struct.unpack(">HxBHH", data[12:20]) if len(data) >= 20 else (0, 0, 0, 0)
         body = data[20:20 + size]
         if kind == 0x8863:
             self.discovered(data[6:12], code, session, body)
