@@ -41,6 +41,16 @@ pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Option<Socke
     }
 }
 
+/// Whether it is of no family, which means that a socket has no peer any more.
+///
+/// # Safety
+/// As of [`read`].
+pub(crate) unsafe fn is_none(addr: *const sockaddr, len: socklen_t) -> bool {
+    // SAFETY: the caller's promise.
+    len as usize >= size_of::<libc::sa_family_t>()
+        && unsafe { addr.as_ref() }.is_some_and(|addr| c_int::from(addr.sa_family) == libc::AF_UNSPEC)
+}
+
 /// Writes an address as the kernel does: as much as there is room for, and its whole length. Nothing if there is no place.
 ///
 /// # Safety
@@ -65,13 +75,15 @@ pub(crate) unsafe fn write(at: SocketAddr, addr: *mut sockaddr, len: *mut sockle
     unsafe { put(&bytes[..whole], addr.cast(), len) };
 }
 
-/// Writes a number as the value of an option.
+/// Writes the value of an option: as much as there is room for, and how much that was.
 ///
 /// # Safety
 /// As of [`write()`].
-pub(crate) unsafe fn write_number(number: c_int, value: *mut u8, len: *mut socklen_t) {
+pub(crate) unsafe fn write_value(bytes: &[u8], value: *mut u8, len: *mut socklen_t) {
     // SAFETY: the caller's promise.
-    unsafe { put(&number.to_ne_bytes(), value, len) };
+    let room = unsafe { len.as_ref() }.map_or(0, |len| *len as usize);
+    // SAFETY: the caller's promise.
+    unsafe { put(&bytes[..bytes.len().min(room)], value, len) };
 }
 
 /// Says that there is no address: what `recvfrom` says of a connected TCP socket.

@@ -12,7 +12,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
-use wire::program::{REPLY_LEN, Reply, Request};
+use wire::program::{INFO_LEN, REPLY_LEN, Reply, Request};
 
 /// Settings of `pantala run`.
 struct Environment {
@@ -53,24 +53,52 @@ fn holds((net, bits): (IpAddr, u8), ip: IpAddr) -> bool {
     host >= 128 || net >> host == ip >> host
 }
 
-/// Asks the daemon. The descriptor is closed on `exec`.
+/// The daemon's answer to a request.
+pub(crate) struct Answer {
+    /// An address, where one was asked for.
+    pub(crate) addr: SocketAddr,
+    /// A value, where one was asked for.
+    pub(crate) value: i32,
+    /// A socket. It is closed on `exec`.
+    pub(crate) descriptor: Option<OwnedFd>,
+}
+
+/// Asks the daemon.
 ///
 /// # Errors
 /// The daemon's, or `ENETDOWN` if it is not there.
-pub(crate) fn ask(request: &Request) -> Result<(SocketAddr, Option<OwnedFd>), Errno> {
+pub(crate) fn ask(request: &Request) -> Result<Answer, Errno> {
+    ask_with(request, &mut [])
+}
+
+/// Asks the daemon for `TCP_INFO`.
+///
+/// # Errors
+/// As of [`ask`].
+pub(crate) fn ask_info(id: u64) -> Result<[u8; INFO_LEN], Errno> {
+    let mut info = [0; INFO_LEN];
+    ask_with(&Request::Info(id), &mut info)?;
+    Ok(info)
+}
+
+/// Asks, and fills `more` with what comes behind the reply.
+fn ask_with(request: &Request, more: &mut [u8]) -> Result<Answer, Errno> {
     let socket = environment().socket.as_ref().ok_or(Errno::NETDOWN)?;
     let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     again(|| connect(&stream, socket))
         .map_err(|why| if why == Errno::ACCESS { why } else { Errno::NETDOWN })?;
     again(|| send(&stream, &request.emit(), SendFlags::NOSIGNAL)).map_err(|_| Errno::NETDOWN)?;
-    let mut bytes = [0; REPLY_LEN];
+    let mut bytes = [0; REPLY_LEN + INFO_LEN];
+    let room = bytes.get_mut(..REPLY_LEN + more.len()).ok_or(Errno::INVAL)?;
     let (count, descriptor) =
-        again(|| receive(&stream, &mut bytes, RecvFlags::CMSG_CLOEXEC)).map_err(|_| Errno::NETDOWN)?;
-    let reply = Reply::parse(&bytes).filter(|_| count == REPLY_LEN).ok_or(Errno::NETDOWN)?;
-    match reply.errno {
-        0 => Ok((reply.addr, descriptor)),
-        errno => Err(Errno::from_raw_os_error(errno)),
+        again(|| receive(&stream, room, RecvFlags::CMSG_CLOEXEC)).map_err(|_| Errno::NETDOWN)?;
+    let (reply, behind) = bytes.split_first_chunk().ok_or(Errno::NETDOWN)?;
+    let reply = Reply::parse(reply).filter(|_| count >= REPLY_LEN).ok_or(Errno::NETDOWN)?;
+    if reply.errno != 0 {
+        return Err(Errno::from_raw_os_error(reply.errno));
     }
+    more.copy_from_slice(behind.get(..more.len()).ok_or(Errno::NETDOWN)?);
+    Ok(Answer { addr: reply.addr, value: reply.value, descriptor })
 }
 
 /// Receives a message, and the descriptor that comes with it.

@@ -1,29 +1,30 @@
 //! Unsafe: gathers the buffers of a program's message behind an address, and reads its `struct msghdr`.
 //!
-//! Sockets of datagrams. A message on the pair of one without a peer begins with an address: it is put in front of what the
-//! program sends, and taken off what it receives, without a copy of the rest.
+//! Sockets of datagrams. A message on the pair of one without a peer begins with a header: it is put in front of what the program
+//! sends, and taken off what it receives, without a copy of the rest. Of one with a peer only a message that a descriptor comes
+//! with, as a mark, has a header: the error of one that was sent, or what control messages are about.
 #![expect(unsafe_code, reason = "buffers of the program, through the pointers of its call")]
 
 use core::ffi::{c_int, c_void};
 use core::net::SocketAddr;
 use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{iovec, msghdr};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, getpeername, getsockname, recv};
-use wire::program::{
-    ADDR_LEN, NO_ADDR, Name, Request, Role, Transport, emit_addr, mark_returned, parse_addr,
-};
+use wire::program::{HEAD_LEN, Head, NO_ADDR, Name, Request, Role, Transport};
 
 use crate::daemon::{ask, may_be_ours};
-use crate::{stream, sys};
+use crate::{control, stream, sys};
 
 /// Buffers of a message at the most, as of Linux.
 const BUFFERS_MAX: usize = 1024;
 /// Bytes of a message on a pair at the most.
-const MESSAGE_MAX: usize = (64 << 10) + ADDR_LEN;
+const MESSAGE_MAX: usize = (64 << 10) + HEAD_LEN;
+/// Bytes for control messages that come with a mark.
+const MARK_MAX: usize = 64;
 /// Buffers of a message that need no allocation: a signal handler may send.
 const FEW: usize = 8;
 
@@ -70,10 +71,10 @@ pub(crate) fn sends(fd: BorrowedFd<'_>, to: Option<SocketAddr>) -> stream::Taken
     let port = bound(fd).port();
     let is_v6 = domain == rustix::net::AddressFamily::INET6;
     let addr: SocketAddr = if is_v6 { ([0_u16; 8], port).into() } else { ([0; 4], port).into() };
-    let only_v6 = is_v6 && rustix::net::sockopt::ipv6_v6only(fd).unwrap_or(false);
-    match ask(&Request::Bind { transport: Transport::Udp, addr, is_shared: false, only_v6 }) {
-        Ok((_, new)) => {
-            let placed = new.ok_or(Errno::MFILE).and_then(|new| stream::put_in_place(fd, new));
+    let options = stream::options(fd, Transport::Udp);
+    match ask(&Request::Bind { transport: Transport::Udp, addr, options }) {
+        Ok(answer) => {
+            let placed = answer.descriptor.ok_or(Errno::MFILE).and_then(|new| stream::put_in_place(fd, new));
             Some(placed.and_then(|()| name(fd).ok_or(Errno::NETDOWN)))
         }
         Err(why) => Some(Err(why)),
@@ -87,7 +88,9 @@ pub(crate) fn give_back(fd: BorrowedFd<'_>, name: &Name) {
         && count > 0
     {
         let message = bytes.get_mut(..count).unwrap_or_default();
-        mark_returned(message);
+        let Some(head) = Head::parse(message) else { continue };
+        let Some(place) = message.first_chunk_mut() else { continue };
+        *place = Head { is_returned: true, ..head }.emit();
         if rustix::net::send(fd, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_err() {
             return;
         }
@@ -105,23 +108,56 @@ pub(crate) unsafe fn send(
     message: &msghdr,
     flags: c_int,
 ) -> isize {
-    let no_peer = |why: Errno| sys::fail(why) as isize;
     let mut plain = *message;
     (plain.msg_name, plain.msg_namelen) = (core::ptr::null_mut(), 0);
     (plain.msg_control, plain.msg_controllen) = (core::ptr::null_mut(), 0);
-    if !is_addressed(name) {
-        if to.is_some_and(|to| to != name.remote) {
-            return no_peer(Errno::ISCONN);
-        }
+    let mut head = Head::of(to.unwrap_or(NO_ADDR));
+    // SAFETY: the caller's promise.
+    unsafe { control::read(message, &mut head) };
+    let is_plain = !is_addressed(name) && to.is_none_or(|to| to == name.remote) && !head.details.any();
+    if is_plain {
         return call(libc::SYS_sendmsg, fd, &raw const plain, flags);
     }
-    let Some(to) = to else { return no_peer(Errno::DESTADDRREQ) };
-    let header = emit_addr(to);
+    if is_addressed(name) && to.is_none() {
+        return sys::fail(Errno::DESTADDRREQ) as isize;
+    }
+    let mut space = [0_u64; MARK_MAX / 8];
+    let mark = match Mark::new(name) {
+        Ok(mark) => mark,
+        Err(why) => return sys::fail(why) as isize,
+    };
+    if let Some(mark) = &mark {
+        plain.msg_controllen = mark.write(&mut space);
+        plain.msg_control = space.as_mut_ptr().cast();
+    }
+    let header = head.emit();
     // SAFETY: the caller's promise; the header outlives the call.
     let sent = unsafe {
         behind(&mut plain, header.as_ptr().cast_mut(), |message| call(libc::SYS_sendmsg, fd, message, flags))
     };
     without_header(sent)
+}
+
+/// A descriptor that marks a message.
+struct Mark(OwnedFd);
+
+impl Mark {
+    /// A mark for a message of a socket with a peer; others need none.
+    fn new(name: &Name) -> Result<Option<Self>, Errno> {
+        if is_addressed(name) {
+            return Ok(None);
+        }
+        rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).map(|fd| Some(Self(fd)))
+    }
+
+    /// Writes the control message, and returns its length. The mark is closed when the program's call is over.
+    fn write(&self, into: &mut [u64; MARK_MAX / 8]) -> usize {
+        let words = [libc::SOL_SOCKET, libc::SCM_RIGHTS].map(i64::from);
+        into[0] = 20;
+        into[1] = (words[0] | words[1] << 32).cast_unsigned();
+        into[2] = u64::from(self.0.as_raw_fd().cast_unsigned());
+        24
+    }
 }
 
 /// Receives into the buffers of `message`, and returns the sender; the name and the length of the name are the caller's to fill.
@@ -134,24 +170,131 @@ pub(crate) unsafe fn receive(
     message: &mut msghdr,
     flags: c_int,
 ) -> (isize, Option<SocketAddr>) {
+    // Errors are reported by the calls that receive, and are in no queue.
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        return (sys::fail(Errno::AGAIN) as isize, None);
+    }
     let mut plain = *message;
     (plain.msg_name, plain.msg_namelen) = (core::ptr::null_mut(), 0);
-    let mut header = [0; ADDR_LEN];
-    let (got, from) = if is_addressed(name) {
+    (plain.msg_control, plain.msg_controllen) = (core::ptr::null_mut(), 0);
+    let mut header = [0; HEAD_LEN];
+    let (got, head) = if is_addressed(name) {
         // SAFETY: the caller's promise; the header outlives the call.
         let got = unsafe {
             behind(&mut plain, header.as_mut_ptr(), |message| call(libc::SYS_recvmsg, fd, message, flags))
         };
-        (without_header(got), parse_addr(&header))
+        let head = Head::parse(&header).filter(|_| got > 0);
+        (without_header(got), head)
     } else {
-        (call(libc::SYS_recvmsg, fd, &raw const plain, flags), Some(name.remote))
+        // SAFETY: the caller's promise.
+        unsafe { receive_marked(fd, &mut plain, &mut header, flags) }
     };
+    let (place, room) = (message.msg_control, message.msg_controllen);
     (message.msg_flags, message.msg_controllen) = (plain.msg_flags, 0);
-    let is_over = got == 0 && (is_addressed(name) && from.is_none() || has_hung_up(fd));
+    if let Some(why) = head.map(|head| head.error).filter(|why| *why != 0) {
+        if flags & libc::MSG_PEEK != 0 {
+            // An error is reported once.
+            let _ = recv(fd, &mut header[..], RecvFlags::DONTWAIT);
+        }
+        return (sys::fail(Errno::from_raw_os_error(why)) as isize, None);
+    }
+    let is_over = got == 0 && head.is_none() && (is_addressed(name) || has_hung_up(fd));
     if is_over || got < 0 && sys::errno() == libc::ECONNRESET {
         return (sys::fail(Errno::NETDOWN) as isize, None);
     }
-    (got, from)
+    if let Some(head) = head.filter(|head| head.details.any()) {
+        // SAFETY: the caller's promise.
+        unsafe { control::write(&head, message, place, room) };
+    }
+    (got, head.map(|head| head.peer).or((!is_addressed(name)).then_some(name.remote)))
+}
+
+/// Receives a message of a socket with a peer, and its header if it is marked, which is taken off then.
+///
+/// # Safety
+/// `message` is as `recvmsg(2)` needs it.
+unsafe fn receive_marked(
+    fd: BorrowedFd<'_>,
+    message: &mut msghdr,
+    header: &mut [u8; HEAD_LEN],
+    flags: c_int,
+) -> (isize, Option<Head>) {
+    let (buffers, count) = (message.msg_iov, message.msg_iovlen);
+    if count >= BUFFERS_MAX || count > 0 && buffers.is_null() {
+        return (sys::fail(Errno::MSGSIZE) as isize, None);
+    }
+    // SAFETY: the caller's promise.
+    let own = if count == 0 { &[][..] } else { unsafe { slice::from_raw_parts(buffers, count) } };
+    let room: usize = own.iter().map(|buffer| buffer.iov_len).sum();
+    let mut few = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; FEW + 1];
+    let mut many = Vec::new();
+    // A header makes a message longer than the program has room for.
+    let more = iovec { iov_base: header.as_mut_ptr().cast(), iov_len: HEAD_LEN };
+    message.msg_iov = match few.get_mut(..=count) {
+        Some(place) => {
+            place[..count].copy_from_slice(own);
+            place[count] = more;
+            few.as_mut_ptr()
+        }
+        None => {
+            many.extend_from_slice(own);
+            many.push(more);
+            many.as_mut_ptr()
+        }
+    };
+    message.msg_iovlen = count + 1;
+    let mut space = [0_u64; MARK_MAX / 8];
+    (message.msg_control, message.msg_controllen) = (space.as_mut_ptr().cast(), MARK_MAX);
+    let got = call(libc::SYS_recvmsg, fd, message, flags | libc::MSG_CMSG_CLOEXEC);
+    let is_marked = got > 0 && close_marks(&space, message.msg_controllen);
+    message.msg_flags &= !libc::MSG_CMSG_CLOEXEC;
+    let Ok(len) = usize::try_from(got) else { return (got, None) };
+    if !is_marked {
+        if len > room {
+            message.msg_flags |= libc::MSG_TRUNC;
+        }
+        let told = if flags & libc::MSG_TRUNC != 0 { len } else { len.min(room) };
+        return (told.cast_signed(), None);
+    }
+    // SAFETY: the caller's promise: these are its buffers, and the kernel has filled them.
+    let head = unsafe { take_header(own, header, len.min(room + HEAD_LEN)) };
+    (without_header(got), head)
+}
+
+/// Moves what is behind a header to the beginning of the buffers.
+///
+/// # Safety
+/// The buffers, and `last` behind them, hold `len` bytes of a message.
+unsafe fn take_header(own: &[iovec], last: &[u8; HEAD_LEN], len: usize) -> Option<Head> {
+    let mut whole = Vec::with_capacity(len + HEAD_LEN);
+    for buffer in own {
+        // SAFETY: the caller's promise.
+        whole.extend_from_slice(unsafe { slice::from_raw_parts(buffer.iov_base.cast(), buffer.iov_len) });
+    }
+    whole.extend_from_slice(last);
+    let mut rest = whole.get(HEAD_LEN..len)?;
+    for buffer in own {
+        let (now, behind) = rest.split_at(rest.len().min(buffer.iov_len));
+        // SAFETY: the caller's promise; `whole` is a copy.
+        unsafe { core::ptr::copy_nonoverlapping(now.as_ptr(), buffer.iov_base.cast(), now.len()) };
+        rest = behind;
+    }
+    Head::parse(&whole)
+}
+
+/// Closes the descriptors that came with a message; false if there are none.
+fn close_marks(space: &[u64; MARK_MAX / 8], len: usize) -> bool {
+    let kind = i64::from(libc::SOL_SOCKET) | i64::from(libc::SCM_RIGHTS) << 32;
+    if len < 20 || space[1] != kind.cast_unsigned() {
+        return false;
+    }
+    let count = usize::try_from(space[0]).unwrap_or(0).saturating_sub(16) / 4;
+    for n in 0..count {
+        let word = space.get(2 + n / 2).copied().unwrap_or(0);
+        let fd = if n % 2 == 0 { word & 0xffff_ffff } else { word >> 32 };
+        sys::call(libc::SYS_close, [usize::try_from(fd).unwrap_or(usize::MAX), 0, 0, 0, 0, 0]);
+    }
+    true
 }
 
 /// Whether the daemon is gone.
@@ -161,7 +304,7 @@ fn has_hung_up(fd: BorrowedFd<'_>) -> bool {
 
 /// Bytes of the program's own in what was sent or received.
 fn without_header(count: isize) -> isize {
-    if count > 0 { (count - ADDR_LEN.cast_signed()).max(0) } else { count }
+    if count > 0 { (count - HEAD_LEN.cast_signed()).max(0) } else { count }
 }
 
 fn call(number: core::ffi::c_long, fd: BorrowedFd<'_>, message: *const msghdr, flags: c_int) -> isize {
@@ -175,7 +318,7 @@ const fn word(number: c_int) -> usize {
 /// Calls with `header` as the first buffer of a message.
 ///
 /// # Safety
-/// The buffers of `message` are as `sendmsg(2)` needs them, and `header` has [`ADDR_LEN`] bytes.
+/// The buffers of `message` are as `sendmsg(2)` needs them, and `header` has [`HEAD_LEN`] bytes.
 unsafe fn behind(message: &mut msghdr, header: *mut u8, call: impl FnOnce(*const msghdr) -> isize) -> isize {
     let count = message.msg_iovlen;
     if count >= BUFFERS_MAX {
@@ -184,7 +327,7 @@ unsafe fn behind(message: &mut msghdr, header: *mut u8, call: impl FnOnce(*const
     if count > 0 && message.msg_iov.is_null() {
         return sys::fail(Errno::FAULT) as isize;
     }
-    let first = iovec { iov_base: header.cast::<c_void>(), iov_len: ADDR_LEN };
+    let first = iovec { iov_base: header.cast::<c_void>(), iov_len: HEAD_LEN };
     let own = if count == 0 {
         &[][..]
     } else {

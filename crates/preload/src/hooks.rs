@@ -3,11 +3,13 @@
 //! The calls, as C has them. Each asks whether the socket is pantala's, and is the kernel's own call if it is not.
 #![expect(unsafe_code, reason = "symbols of C, and pointers of a program")]
 
+pub mod hosts;
 pub mod names;
+pub mod options;
 pub mod receive;
 pub mod send;
 
-use core::ffi::{c_int, c_long, c_void};
+use core::ffi::{c_int, c_long};
 use std::os::fd::{BorrowedFd, IntoRawFd};
 
 use libc::{iovec, msghdr, sockaddr, socklen_t};
@@ -36,19 +38,20 @@ pub unsafe extern "C" fn bind(fd: c_int, at: *const sockaddr, len: socklen_t) ->
 pub unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the program's promise.
     let wanted = unsafe { addr::read(to, len) };
-    let taken = sys::borrow(fd).zip(wanted).and_then(|(fd, wanted)| stream::connect(fd, wanted));
+    let taken = sys::borrow(fd).and_then(|fd| match wanted {
+        Some(wanted) => stream::connect(fd, wanted),
+        // SAFETY: the program's promise.
+        None if unsafe { addr::is_none(to, len) } => stream::disconnect(fd),
+        None => None,
+    });
     said(taken, || kernel(libc::SYS_connect, [word(fd), to as usize, len as usize, 0, 0, 0]))
 }
 
 /// `listen(2)`
 #[unsafe(no_mangle)]
 pub extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
-    match named(fd).map(|name| name.role) {
-        Some(Role::Listener) => 0,
-        Some(Role::Stream) => sys::fail(Errno::INVAL),
-        Some(Role::Datagram) => sys::fail(Errno::OPNOTSUPP),
-        None => kernel(libc::SYS_listen, [word(fd), word(backlog), 0, 0, 0, 0]),
-    }
+    let taken = sys::borrow(fd).and_then(|fd| stream::listen(fd, backlog));
+    said(taken, || kernel(libc::SYS_listen, [word(fd), word(backlog), 0, 0, 0, 0]))
 }
 
 /// `accept(2)`
@@ -114,66 +117,6 @@ pub unsafe extern "C" fn getpeername(fd: c_int, at: *mut sockaddr, len: *mut soc
     }
 }
 
-/// `getsockopt(2)`
-///
-/// # Safety
-/// As of `getsockopt(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn getsockopt(
-    fd: c_int,
-    level: c_int,
-    option: c_int,
-    value: *mut c_void,
-    len: *mut socklen_t,
-) -> c_int {
-    let pass = || {
-        let arguments = [word(fd), word(level), word(option), value as usize, len as usize, 0];
-        kernel(libc::SYS_getsockopt, arguments)
-    };
-    let Some(name) = named(fd) else { return pass() };
-    let number = match (level, option) {
-        (libc::SOL_SOCKET, libc::SO_TYPE) if name.role == Role::Datagram => libc::SOCK_DGRAM,
-        (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_STREAM,
-        (libc::SOL_SOCKET, libc::SO_PROTOCOL) if name.role == Role::Datagram => libc::IPPROTO_UDP,
-        (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_TCP,
-        (libc::SOL_SOCKET, libc::SO_DOMAIN) => family(&name),
-        (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => c_int::from(name.role == Role::Listener),
-        (libc::SOL_SOCKET, libc::SO_ERROR) => {
-            sys::borrow(fd).and_then(stream::outcome).map_or(0, Errno::raw_os_error)
-        }
-        (libc::SOL_SOCKET, _) => return pass(),
-        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => 1,
-        _ => return sys::fail(Errno::NOPROTOOPT),
-    };
-    // SAFETY: the program's promise.
-    unsafe { addr::write_number(number, value.cast(), len) };
-    0
-}
-
-/// `setsockopt(2)`
-///
-/// # Safety
-/// As of `setsockopt(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn setsockopt(
-    fd: c_int,
-    level: c_int,
-    option: c_int,
-    value: *const c_void,
-    len: socklen_t,
-) -> c_int {
-    // Hints about when segments leave: they leave at once, and together as they were written.
-    let hints = [libc::TCP_NODELAY, libc::TCP_CORK, libc::TCP_QUICKACK, libc::TCP_DEFER_ACCEPT];
-    match (named(fd), level) {
-        (None, _) | (Some(_), libc::SOL_SOCKET) => {
-            let arguments = [word(fd), word(level), word(option), value as usize, len as usize, 0];
-            kernel(libc::SYS_setsockopt, arguments)
-        }
-        (Some(_), libc::IPPROTO_TCP) if hints.contains(&option) => 0,
-        (Some(_), _) => sys::fail(Errno::NOPROTOOPT),
-    }
-}
-
 /// A socket of datagrams, and its name; `None` if it is none of pantala's.
 fn datagrams<'a>(fd: c_int) -> Option<(BorrowedFd<'a>, Name)> {
     let own = sys::borrow(fd)?;
@@ -195,14 +138,6 @@ fn message(buffers: *mut iovec, count: usize) -> msghdr {
 
 fn named(fd: c_int) -> Option<Name> {
     sys::borrow(fd).and_then(stream::name)
-}
-
-const fn family(name: &Name) -> c_int {
-    let addr = match name.role {
-        Role::Listener | Role::Datagram => name.local,
-        Role::Stream => name.remote,
-    };
-    if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }
 }
 
 fn said(taken: stream::Taken<()>, kernel: impl FnOnce() -> c_int) -> c_int {

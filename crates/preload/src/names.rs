@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, Question, RCODE, TYPE};
-use wire::program::{NO_ADDR, Request, Transport};
+use wire::program::{NO_ADDR, Options, Request, Transport};
 
 use crate::daemon::{ask, may_be_ours};
 use crate::stream::{is_ready, outcome};
@@ -245,8 +245,9 @@ fn over_tcp(server: SocketAddr, query: &[u8], until: Instant) -> Result<Vec<u8>,
 }
 
 fn connected(transport: Transport, remote: SocketAddr) -> Result<OwnedFd, Errno> {
-    let (_, socket) = ask(&Request::Connect { transport, id: 0, local: NO_ADDR, remote })?;
-    socket.ok_or(Errno::MFILE)
+    let options = Options::default();
+    let answer = ask(&Request::Connect { transport, id: 0, local: NO_ADDR, remote, options })?;
+    answer.descriptor.ok_or(Errno::MFILE)
 }
 
 fn wait(socket: &OwnedFd, what: PollFlags, until: Instant) -> Result<(), Errno> {

@@ -11,10 +11,10 @@ use rustix::io::{Errno, FdFlags, fcntl_getfd};
 use rustix::net::ipproto;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrAny, SocketAddrUnix, SocketType, getpeername};
-use wire::program::{ADDR_LEN, NO_ADDR, Name, Request, Role, Transport, parse_addr};
+use wire::program::{ADDR_LEN, NO_ADDR, Name, Options, Request, Role, Transport, parse_addr};
 
 use crate::daemon::{ask, may_be_ours, receive};
-use crate::datagram;
+use crate::{datagram, options};
 
 /// What became of a call about a socket that may be pantala's.
 pub(crate) type Taken<T> = Option<Result<T, Errno>>;
@@ -36,12 +36,11 @@ pub(crate) fn bind(fd: BorrowedFd<'_>, addr: SocketAddr) -> Taken<()> {
     if transport == Transport::Udp && addr.port() == 0 && addr.ip().is_unspecified() {
         return None;
     }
-    let is_shared = sockopt::socket_reuseport(fd).unwrap_or(false);
-    let only_v6 = addr.is_ipv6() && sockopt::ipv6_v6only(fd).unwrap_or(false);
-    match ask(&Request::Bind { transport, addr, is_shared, only_v6 }) {
+    let options = options(fd, transport);
+    match ask(&Request::Bind { transport, addr, options }) {
         Err(Errno::ADDRNOTAVAIL) => None,
         Err(why) => Some(Err(why)),
-        Ok((_, new)) => Some(new.ok_or(Errno::MFILE).and_then(|new| put_in_place(fd, new))),
+        Ok(answer) => Some(answer.descriptor.ok_or(Errno::MFILE).and_then(|new| put_in_place(fd, new))),
     }
 }
 
@@ -62,17 +61,54 @@ pub(crate) fn connect(fd: BorrowedFd<'_>, remote: SocketAddr) -> Taken<()> {
     if !local.ip().is_unspecified() {
         return None;
     }
-    match ask(&Request::Connect { transport, id, local, remote }) {
+    let options = if id == 0 { options(fd, transport) } else { Options::default() };
+    match ask(&Request::Connect { transport, id, local, remote, options }) {
         Err(Errno::NETUNREACH) if id == 0 => None,
         Err(why) => Some(Err(why)),
-        Ok((_, new)) => {
-            let placed = new.ok_or(Errno::MFILE).and_then(|new| put_in_place(fd, new));
+        Ok(answer) => {
+            let placed = answer.descriptor.ok_or(Errno::MFILE).and_then(|new| put_in_place(fd, new));
             Some(match transport {
                 Transport::Tcp => placed.and_then(|()| wait(fd)),
                 Transport::Udp => placed,
             })
         }
     }
+}
+
+/// Removes the peer of a socket of datagrams; `None`: the socket is the kernel's.
+pub(crate) fn disconnect(fd: BorrowedFd<'_>) -> Taken<()> {
+    let name = name(fd)?;
+    if name.role != Role::Datagram {
+        return Some(Err(Errno::AFNOSUPPORT));
+    }
+    if datagram::is_addressed(&name) {
+        return Some(Ok(()));
+    }
+    let answer = match ask(&Request::Disconnect(name.id)) {
+        Ok(answer) => answer,
+        Err(why) => return Some(Err(why)),
+    };
+    Some(answer.descriptor.ok_or(Errno::MFILE).and_then(|new| put_in_place(fd, new)))
+}
+
+/// A socket accepts connections; `None`: it is the kernel's.
+pub(crate) fn listen(fd: BorrowedFd<'_>, backlog: c_int) -> Taken<()> {
+    let name = name(fd)?;
+    Some(match name.role {
+        // A negative number is a large one.
+        Role::Listener => {
+            let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
+            ask(&Request::Listen { id: name.id, backlog }).map(drop)
+        }
+        Role::Stream => Err(Errno::INVAL),
+        Role::Datagram => Err(Errno::OPNOTSUPP),
+    })
+}
+
+/// The options of a socket of the kernel that were set.
+pub(crate) fn options(fd: BorrowedFd<'_>, transport: Transport) -> Options {
+    let is_v6 = sockopt::socket_domain(fd).is_ok_and(|domain| domain == AddressFamily::INET6);
+    options::set_before(fd, transport, is_v6)
 }
 
 /// Waits until a connection stands, if its socket blocks.
@@ -156,7 +192,7 @@ pub(crate) fn local(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    let found = ask(&Request::Local(name.id)).map_or(none, |(at, _)| at);
+    let found = ask(&Request::Local(name.id)).map_or(none, |answer| answer.addr);
     Some(like(found, name.remote))
 }
 
@@ -172,7 +208,8 @@ fn like(addr: SocketAddr, other: SocketAddr) -> SocketAddr {
 pub(crate) fn transport(fd: BorrowedFd<'_>) -> Option<Transport> {
     let is_ip = sockopt::socket_domain(fd)
         .is_ok_and(|domain| matches!(domain, AddressFamily::INET | AddressFamily::INET6));
-    let protocol = sockopt::socket_protocol(fd).ok().flatten().filter(|_| is_ip)?;
+    let is_ours = is_ip && !options::is_on_device(fd);
+    let protocol = sockopt::socket_protocol(fd).ok().flatten().filter(|_| is_ours)?;
     match (sockopt::socket_type(fd).ok()?, protocol) {
         (SocketType::STREAM, ipproto::TCP) => Some(Transport::Tcp),
         (SocketType::DGRAM, ipproto::UDP) => Some(Transport::Udp),
@@ -202,13 +239,7 @@ fn copy_options(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
             let _ = sockopt::set_socket_timeout(to, which, within);
         }
     }
-    if let Ok(linger) = sockopt::socket_linger(from) {
-        let _ = sockopt::set_socket_linger(to, linger);
-    }
     if let Ok(reuse) = sockopt::socket_reuseaddr(from) {
         let _ = sockopt::set_socket_reuseaddr(to, reuse);
-    }
-    if let Ok(keep) = sockopt::socket_keepalive(from) {
-        let _ = sockopt::set_socket_keepalive(to, keep);
     }
 }

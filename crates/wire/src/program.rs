@@ -6,21 +6,28 @@
 //!
 //! Neither end trusts what the other sends. Each message has one length, and what cannot be is `None`.
 
+mod head;
+mod option;
+
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+pub use self::head::{Details, HEAD_LEN, Head};
+use self::option::OPTIONS_LEN;
+pub use self::option::{Options, SockOpt};
 
 /// Bytes of a socket address: family, address, port, scope.
 pub const ADDR_LEN: usize = 23;
 /// Bytes of a request.
-pub const REQUEST_LEN: usize = 64;
+pub const REQUEST_LEN: usize = 160;
 /// Bytes of a reply.
 pub const REPLY_LEN: usize = 32;
+/// Bytes behind the reply to [`Request::Info`]: `struct tcp_info` of Linux.
+pub const INFO_LEN: usize = 248;
 /// Bytes of a name, without the NUL in front that makes it an abstract one.
 pub const NAME_LEN: usize = 16 + 2 * ADDR_LEN;
 
 const MARK: &[u8; 7] = b"pantala";
-/// In the family of an address: see [`mark_returned`].
-const RETURNED: u8 = 0x80;
-const _: () = assert!(10 + 2 * ADDR_LEN <= REQUEST_LEN && 4 + ADDR_LEN <= REPLY_LEN);
+const _: () = assert!(10 + 2 * ADDR_LEN + OPTIONS_LEN <= REQUEST_LEN && 8 + ADDR_LEN <= REPLY_LEN);
 
 /// The kind of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +36,8 @@ pub enum Role {
     Listener,
     /// A connection, or one that begins.
     Stream,
-    /// A socket of datagrams. Each message on the pair is one; it begins with the peer's address ([`emit_addr`]) unless the socket
-    /// is connected.
+    /// A socket of datagrams. Each message on the pair is one. It begins with a header ([`Head`]) if the socket has no peer, or a
+    /// descriptor comes with it.
     Datagram,
 }
 
@@ -67,10 +74,8 @@ pub enum Request {
         transport: Transport,
         /// Local address and port; 0: any port.
         addr: SocketAddr,
-        /// Others may bind the same (`SO_REUSEPORT`).
-        is_shared: bool,
-        /// IPv4 connections are not accepted (`IPV6_V6ONLY`).
-        only_v6: bool,
+        /// Options that were set before.
+        options: Options,
     },
     /// Begins a connection, or connects a socket of datagrams: the reply carries its descriptor.
     Connect {
@@ -82,6 +87,48 @@ pub enum Request {
         local: SocketAddr,
         /// The peer's address.
         remote: SocketAddr,
+        /// Options that were set before.
+        options: Options,
+    },
+    /// A bound socket accepts connections.
+    Listen {
+        /// The socket.
+        id: u64,
+        /// Connections that may wait to be accepted.
+        backlog: u32,
+    },
+    /// Removes the peer of a socket of datagrams: the reply carries another descriptor.
+    Disconnect(u64),
+    /// Sets an option.
+    Set {
+        /// The socket.
+        id: u64,
+        /// The option.
+        option: SockOpt,
+        /// Its value.
+        value: i32,
+    },
+    /// Asks for the value of an option.
+    Get {
+        /// The socket.
+        id: u64,
+        /// The option.
+        option: SockOpt,
+    },
+    /// Asks for `TCP_INFO` of a connection: [`INFO_LEN`] bytes come behind the reply, if it is no error.
+    Info(u64),
+    /// Joins or leaves a group; or, without one, sends to groups by an interface.
+    Group {
+        /// The socket.
+        id: u64,
+        /// The group.
+        group: Option<IpAddr>,
+        /// The interface with this address, unless it is unspecified.
+        addr: IpAddr,
+        /// Else the one of this number; 0: none is named.
+        interface: u32,
+        /// It is joined.
+        joins: bool,
     },
     /// Asks how a connection ended: the reply has its error, 0 while it has none.
     Outcome(u64),
@@ -98,6 +145,8 @@ pub struct Reply {
     pub errno: i32,
     /// An address, where one was asked for.
     pub addr: SocketAddr,
+    /// A value, where one was asked for.
+    pub value: i32,
 }
 
 /// No address.
@@ -156,15 +205,24 @@ impl Request {
         let put = |what: u8, id: u64| Put::<REQUEST_LEN>::default().byte(what).bytes(&id.to_be_bytes());
         match *self {
             Self::Hello => put(1, 0),
-            Self::Bind { transport, addr, is_shared, only_v6 } => {
-                put(2, 0).byte(transport.number()).addr(addr).byte(is_shared.into()).byte(only_v6.into())
+            Self::Bind { transport, addr, options } => {
+                put(2, 0).byte(transport.number()).addr(addr).bytes(&options.emit())
             }
-            Self::Connect { transport, id, local, remote } => {
-                put(3, id).byte(transport.number()).addr(local).addr(remote)
+            Self::Connect { transport, id, local, remote, options } => {
+                put(3, id).byte(transport.number()).addr(local).addr(remote).bytes(&options.emit())
             }
             Self::Outcome(id) => put(4, id),
             Self::Local(id) => put(5, id),
             Self::Route(to) => put(6, 0).addr((to, 0).into()),
+            Self::Listen { id, backlog } => put(7, id).bytes(&backlog.to_be_bytes()),
+            Self::Disconnect(id) => put(8, id),
+            Self::Set { id, option, value } => put(9, id).byte(option.number()).bytes(&value.to_be_bytes()),
+            Self::Get { id, option } => put(10, id).byte(option.number()),
+            Self::Info(id) => put(11, id),
+            Self::Group { id, group, addr, interface, joins } => {
+                let put = put(12, id).byte(group.is_some().into()).ip(group.unwrap_or(NO_ADDR.ip()));
+                put.ip(addr).bytes(&interface.to_be_bytes()).byte(joins.into())
+            }
         }
         .bytes
     }
@@ -178,15 +236,30 @@ impl Request {
             1 => Self::Hello,
             2 => {
                 let (transport, addr) = (Transport::of(take.byte()?)?, take.addr()?);
-                Self::Bind { transport, addr, is_shared: take.byte()? != 0, only_v6: take.byte()? != 0 }
+                Self::Bind { transport, addr, options: Options::parse(&take.array()?) }
             }
             3 => {
                 let transport = Transport::of(take.byte()?)?;
-                Self::Connect { transport, id, local: take.addr()?, remote: take.addr()? }
+                let (local, remote) = (take.addr()?, take.addr()?);
+                Self::Connect { transport, id, local, remote, options: Options::parse(&take.array()?) }
             }
             4 => Self::Outcome(id),
             5 => Self::Local(id),
             6 => Self::Route(take.addr()?.ip()),
+            7 => Self::Listen { id, backlog: u32::from_be_bytes(take.array()?) },
+            8 => Self::Disconnect(id),
+            9 => {
+                let option = SockOpt::of(take.byte()?)?;
+                Self::Set { id, option, value: i32::from_be_bytes(take.array()?) }
+            }
+            10 => Self::Get { id, option: SockOpt::of(take.byte()?)? },
+            11 => Self::Info(id),
+            12 => {
+                let (is_named, group, addr) = (take.byte()? != 0, take.ip()?, take.ip()?);
+                let interface = u32::from_be_bytes(take.array()?);
+                let group = is_named.then_some(group);
+                Self::Group { id, group, addr, interface, joins: take.byte()? != 0 }
+            }
             _ => return None,
         })
     }
@@ -196,14 +269,16 @@ impl Reply {
     /// Writes a reply.
     #[must_use]
     pub fn emit(&self) -> [u8; REPLY_LEN] {
-        Put::<REPLY_LEN>::default().bytes(&self.errno.to_be_bytes()).addr(self.addr).bytes
+        let put = Put::<REPLY_LEN>::default().bytes(&self.errno.to_be_bytes());
+        put.addr(self.addr).bytes(&self.value.to_be_bytes()).bytes
     }
 
     /// Reads a reply; `None` if it is none.
     #[must_use]
     pub fn parse(bytes: &[u8; REPLY_LEN]) -> Option<Self> {
         let mut take = Take(bytes);
-        Some(Self { errno: i32::from_be_bytes(take.array()?), addr: take.addr()? })
+        let (errno, addr) = (i32::from_be_bytes(take.array()?), take.addr()?);
+        Some(Self { errno, addr, value: i32::from_be_bytes(take.array()?) })
     }
 }
 
@@ -211,25 +286,6 @@ impl Reply {
 #[must_use]
 pub fn emit_addr(addr: SocketAddr) -> [u8; ADDR_LEN] {
     Put::<ADDR_LEN>::default().addr(addr).bytes
-}
-
-/// Marks the address of a datagram that a program has received and not read: it gives it back before its socket is connected, since
-/// what waits at the old one would be lost.
-pub fn mark_returned(message: &mut [u8]) {
-    if let Some(family) = message.first_mut() {
-        *family |= RETURNED;
-    }
-}
-
-/// Reads the address of a message that is given back; `None` if it is not.
-#[must_use]
-pub fn parse_returned(message: &[u8]) -> Option<SocketAddr> {
-    let mut header = *message.first_chunk::<ADDR_LEN>()?;
-    if header[0] & RETURNED == 0 {
-        return None;
-    }
-    header[0] &= !RETURNED;
-    parse_addr(&header)
 }
 
 /// Reads an address; `None` if it is none.
@@ -263,6 +319,14 @@ impl<const N: usize> Put<N> {
         self.bytes(&[byte])
     }
 
+    fn ip(self, ip: IpAddr) -> Self {
+        let (family, ip) = match ip {
+            IpAddr::V4(ip) => (4, ip.to_ipv6_mapped()),
+            IpAddr::V6(ip) => (6, ip),
+        };
+        self.byte(family).bytes(&ip.octets())
+    }
+
     fn addr(self, addr: SocketAddr) -> Self {
         let (family, ip, scope) = match addr {
             SocketAddr::V4(addr) => (4, addr.ip().to_ipv6_mapped(), 0),
@@ -284,6 +348,15 @@ impl Take<'_> {
 
     fn byte(&mut self) -> Option<u8> {
         self.array().map(|[byte]| byte)
+    }
+
+    fn ip(&mut self) -> Option<IpAddr> {
+        let (family, ip) = (self.byte()?, Ipv6Addr::from(self.array::<16>()?));
+        match family {
+            4 => ip.to_ipv4_mapped().map(IpAddr::V4),
+            6 => Some(ip.into()),
+            _ => None,
+        }
     }
 
     fn addr(&mut self) -> Option<SocketAddr> {
@@ -313,15 +386,24 @@ mod tests {
     proptest! {
         #[test]
         fn a_request_a_reply_and_a_name_are_read_as_they_were_written(
-            id: u64, one in addr(), two in addr(), is_shared: bool, only_v6: bool, errno: i32,
+            id: u64, one in addr(), two in addr(), which in 0..SockOpt::ALL.len(), value: i32, errno: i32,
         ) {
             let [tcp, udp] = [Transport::Tcp, Transport::Udp];
+            let (option, mut options) = (SockOpt::ALL[which], Options::default());
+            options.set(option, value);
             let requests = [
                 Request::Hello,
-                Request::Bind { transport: tcp, addr: one, is_shared, only_v6 },
-                Request::Bind { transport: udp, addr: one, is_shared, only_v6 },
-                Request::Connect { transport: tcp, id, local: one, remote: two },
-                Request::Connect { transport: udp, id, local: one, remote: two },
+                Request::Bind { transport: tcp, addr: one, options },
+                Request::Bind { transport: udp, addr: one, options },
+                Request::Connect { transport: tcp, id, local: one, remote: two, options },
+                Request::Connect { transport: udp, id, local: one, remote: two, options },
+                Request::Listen { id, backlog: value.cast_unsigned() },
+                Request::Disconnect(id),
+                Request::Set { id, option, value },
+                Request::Get { id, option },
+                Request::Info(id),
+                Request::Group { id, group: Some(one.ip()), addr: two.ip(), interface: 7, joins: value > 0 },
+                Request::Group { id, group: None, addr: two.ip(), interface: 0, joins: false },
                 Request::Outcome(id),
                 Request::Local(id),
                 Request::Route(one.ip()),
@@ -329,12 +411,9 @@ mod tests {
             for request in requests {
                 prop_assert_eq!(Request::parse(&request.emit()), Some(request));
             }
-            let reply = Reply { errno, addr: one };
+            let reply = Reply { errno, addr: one, value };
             prop_assert_eq!(Reply::parse(&reply.emit()), Some(reply));
-            let mut addr = emit_addr(two);
-            prop_assert_eq!((parse_addr(&addr), parse_returned(&addr)), (Some(two), None));
-            mark_returned(&mut addr);
-            prop_assert_eq!((parse_addr(&addr), parse_returned(&addr)), (None, Some(two)));
+            prop_assert_eq!(parse_addr(&emit_addr(two)), Some(two));
             for role in [Role::Listener, Role::Stream, Role::Datagram] {
                 let name = Name { role, id, local: one, remote: two };
                 prop_assert_eq!(Name::parse(&name.emit()), Some(name));

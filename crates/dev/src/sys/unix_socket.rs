@@ -1,11 +1,12 @@
-//! Unsafe: borrows descriptors that a service manager has opened, by their numbers
+//! Unsafe: borrows descriptors that a service manager has opened, by their numbers; a request about a socket, by its number
 //!
 //! Unix sockets whose file has its mode and its group from the first moment, and those that a service manager hands over.
 #![expect(
     unsafe_code,
-    reason = "a descriptor that a service manager has opened is known by its number alone"
+    reason = "a descriptor that a service manager has opened is known by its number alone; an ioctl is a number"
 )]
 
+use core::ffi::c_int;
 use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -14,6 +15,7 @@ use std::path::Path;
 
 use rustix::fs::{Mode, fchmod};
 use rustix::io::fcntl_dupfd_cloexec;
+use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::sockopt::socket_acceptconn;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, getsockname, socket_with};
 
@@ -51,6 +53,22 @@ pub fn bound(kind: SocketType, flags: SocketFlags, path: &Path, access: &Access)
     placed.inspect_err(|_| drop(fs::remove_file(path)))?;
     Ok(socket)
 }
+
+/// Returns the bytes that were written to a Unix socket and that its peer has not read (`SIOCOUTQ`), with what the kernel adds to
+/// each message.
+///
+/// # Errors
+/// Those of `ioctl(2)`.
+pub fn unsent(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    // SAFETY: this number asks a socket for an `int`.
+    let asked = unsafe { Getter::<{ TIOCOUTQ }, c_int>::new() };
+    // SAFETY: as above.
+    let count = unsafe { ioctl(socket, asked)? };
+    Ok(u64::try_from(count).unwrap_or(0))
+}
+
+/// The number of `SIOCOUTQ`.
+const TIOCOUTQ: Opcode = 0x5411;
 
 /// The first descriptor that a service manager hands over: `SD_LISTEN_FDS_START` of sd_listen_fds(3).
 const PASSED_FIRST: RawFd = 3;

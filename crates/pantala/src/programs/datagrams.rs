@@ -1,30 +1,36 @@
 //! A program's socket of datagrams: each message on the pair is one.
 //!
 //! The pair is of type `SOCK_SEQPACKET`: it keeps the bounds of messages, and hangs up when the program is gone, which a pair of
-//! type `SOCK_DGRAM` does not. Messages of a socket without a peer begin with an address, the sender's or the receiver's. When it
-//! is connected it gets another pair, and the program gives back what waits at the old one.
+//! type `SOCK_DGRAM` does not. Messages of a socket without a peer begin with a header ([`Head`]). Those of one with a peer are bytes
+//! alone, which need no hook in the program, unless there is more to say: then a descriptor comes with the message, as a mark,
+//! and it begins with a header. When the peer changes the socket gets another pair, and the program gives back what waits at
+//! the old one.
 //!
 //! A program that does not read fills its Unix socket, and then the queue of the stack's socket, which counts what it drops.
 
 use core::cell::RefCell;
 use core::future::{pending, poll_fn};
 use core::net::SocketAddr;
-use core::task::ready;
+use core::task::{Context, Poll, ready};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
+use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketType};
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::task::coop::consume_budget;
 use tokio::task::spawn_local;
-use wire::program::{ADDR_LEN, NO_ADDR, Name, Role, emit_addr, parse_addr, parse_returned};
+use wire::program::{Details, HEAD_LEN, Head, NO_ADDR, Name, Options, Role, SockOpt};
 
 use super::listener::like;
-use super::pair::{hung_up, is_shut, pair, watched};
+use super::options;
+use super::pair::{dress, hung_up, is_shut, pair, receive, send, watched};
 use super::registry::{Held, Registry};
 use super::requests::canonical;
 use crate::sockets::aio::UdpSocket;
+use crate::sockets::{PktInfo, Received};
 
 /// Bytes of datagrams that a program may give back: about what waits in a Unix socket.
 const RETURNED_MAX: usize = 512 << 10;
@@ -39,37 +45,60 @@ pub(super) struct Datagrams {
     unix: Rc<UnixStream>,
     /// What the program has received and given back, with its senders.
     returned: Rc<RefCell<Vec<Waiting>>>,
+    ends: Ends,
 }
 
-/// The local address and the program's end of a socket, whose task has begun. `remote`: its peer, as the program has named it;
-/// `waiting`: datagrams that are received again before others.
+/// The addresses of a socket of datagrams, as the program has named them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ends {
+    /// The address that it was bound to; `None`: any.
+    pub(super) bound: Option<SocketAddr>,
+    /// Its peer.
+    pub(super) remote: Option<SocketAddr>,
+}
+
+/// A message for a program, in the scratch memory.
+struct Message {
+    /// Where it begins: before its header, or behind it.
+    start: usize,
+    end: usize,
+    is_marked: bool,
+}
+
+/// The local address and the program's end of a socket, whose task has begun. `waiting`: datagrams that are received again before
+/// others.
 pub(super) fn begin(
     registry: &Rc<Registry>,
     held: Held,
     udp: Rc<UdpSocket>,
-    remote: Option<SocketAddr>,
-    waiting: &[Waiting],
+    ends: Ends,
+    (options, waiting): (Options, &[Waiting]),
 ) -> io::Result<(SocketAddr, OwnedFd)> {
-    let id = held.id;
-    let local = like(udp.local_addr()?, remote.unwrap_or(NO_ADDR));
+    let (id, remote) = (held.id, ends.remote);
+    let local = like(udp.local_addr()?, remote.or(ends.bound).unwrap_or(NO_ADDR));
     let name = Name { role: Role::Datagram, id, local, remote: remote.unwrap_or(NO_ADDR) };
     let (program, ours) = pair(SocketType::SEQPACKET, &name)?;
-    let own = Datagrams { udp, unix: Rc::new(watched(ours)?), returned: Rc::default() };
+    dress(&program, &options)?;
+    for (option, value) in options.iter() {
+        options::apply(&udp, option, value)?;
+    }
+    let own = Datagrams { udp, unix: Rc::new(watched(ours)?), returned: Rc::default(), ends };
     for (_, message) in waiting.iter().filter(|(from, _)| Some(*from) == remote) {
         // As many as there is room for.
         let _ = rustix::net::send(&own.unix, message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
-    registry.set_local(id, local);
+    registry.set_ends(id, Some(local), remote);
+    registry.set_options(id, options);
+    registry.set_unix(id, &own.unix);
     let (all, datagrams) = (Rc::clone(registry), own.clone());
-    let is_connected = remote.is_some();
     let task = spawn_local(async move {
         // The number is the socket's until this ends.
-        let _held = held;
+        let held = held;
         // Either direction ends with the program or with the stack.
         tokio::select! {
             _ = hung_up(own.unix.as_fd()) => {}
-            _ = up(&all, &own, is_connected) => {}
-            _ = down(&all, &own, local, is_connected) => {}
+            _ = up(&all, &held, &own) => {}
+            _ = down(&all, &held, &own, local) => {}
         }
     });
     registry.set_datagrams(id, datagrams, task);
@@ -77,94 +106,189 @@ pub(super) fn begin(
 }
 
 impl Datagrams {
+    pub(super) fn udp(&self) -> &UdpSocket {
+        &self.udp
+    }
+
+    pub(super) const fn ends(&self) -> Ends {
+        self.ends
+    }
+
+    const fn is_connected(&self) -> bool {
+        self.ends.remote.is_some()
+    }
+
     /// The socket, and what the program has given back, when its task has ended. What it has written is sent.
     pub(super) async fn end(self, registry: &Registry) -> (Rc<UdpSocket>, Vec<Waiting>) {
-        while let Some(message) = self.next(registry) {
-            let _ = self.take(&message, false).await;
+        while let Ok((message, is_marked)) = self.next(registry) {
+            if message.is_empty() {
+                break;
+            }
+            let _ = self.take(&message, is_marked).await;
         }
         (self.udp, self.returned.take())
     }
 
-    /// A message that the program has written; `None` if there is none.
-    fn next(&self, registry: &Registry) -> Option<Vec<u8>> {
+    /// Reads a message of the program, and whether it is marked.
+    fn next(&self, registry: &Registry) -> io::Result<(Vec<u8>, bool)> {
         let mut scratch = registry.scratch.borrow_mut();
-        let count = self.unix.try_read(&mut scratch).ok().filter(|count| *count > 0)?;
-        Some(scratch[..count].to_vec())
+        let read = || receive(self.unix.as_fd(), &mut scratch);
+        let (count, is_marked) = self.unix.try_io(Interest::READABLE, read)?;
+        Ok((scratch[..count].to_vec(), is_marked))
     }
 
     /// Sends a message of the program, or keeps one that it gives back.
-    async fn take(&self, message: &[u8], is_connected: bool) -> io::Result<usize> {
-        if is_connected {
+    async fn take(&self, message: &[u8], is_marked: bool) -> io::Result<usize> {
+        if self.is_connected() && !is_marked {
             return self.udp.send(message).await;
         }
-        let Some((header, bytes)) = message.split_at_checked(ADDR_LEN) else { return Ok(0) };
-        if let Some(from) = parse_returned(header) {
-            let mut returned = self.returned.borrow_mut();
-            let held: usize = returned.iter().map(|(_, bytes)| bytes.len() + ADDR_LEN).sum();
-            if held + message.len() <= RETURNED_MAX {
-                returned.push((from, bytes.to_vec()));
-            }
+        let Some((header, bytes)) = message.split_at_checked(HEAD_LEN) else { return Ok(0) };
+        // What has no header was not written by the library.
+        let Some(head) = Head::parse(header) else { return Ok(0) };
+        if head.is_returned {
+            self.keep(head.peer, bytes);
             return Ok(0);
         }
-        // What names no address was not written by the library.
-        let Some(to) = parse_addr(header) else { return Ok(0) };
-        self.udp.send_to(bytes, canonical(to)).await
+        let to = Some(head.peer).filter(|peer| peer.port() != 0).or(self.ends.remote);
+        let to = canonical(to.ok_or(io::ErrorKind::InvalidInput)?);
+        let Details { local, hops, class } = head.details;
+        let (ttl, tos) = (self.udp.ttl()?, self.udp.tos()?);
+        if hops {
+            self.udp.set_ttl(head.hops)?;
+        }
+        if class {
+            self.udp.set_tos(head.class)?;
+        }
+        let sent = if local {
+            let source = Some(head.local.to_canonical()).filter(|source| !source.is_unspecified());
+            let info = PktInfo { source, interface: head.interface };
+            self.udp.send_datagram(bytes, to, info).await
+        } else {
+            self.udp.send_to(bytes, to).await
+        };
+        if hops || class {
+            // What was there before can be set again.
+            let _ = (self.udp.set_ttl(ttl), self.udp.set_tos(tos));
+        }
+        sent
+    }
+
+    fn keep(&self, from: SocketAddr, bytes: &[u8]) {
+        let mut returned = self.returned.borrow_mut();
+        let held: usize = returned.iter().map(|(_, bytes)| bytes.len() + HEAD_LEN).sum();
+        if held + bytes.len() + HEAD_LEN <= RETURNED_MAX {
+            returned.push((from, bytes.to_vec()));
+        }
+    }
+
+    /// Receives a datagram, or the error of one that was sent, into the scratch memory.
+    fn poll_message(
+        &self,
+        context: &mut Context<'_>,
+        scratch: &mut [u8],
+        (options, local): (&Options, SocketAddr),
+    ) -> Poll<io::Result<Message>> {
+        let wants_errors = self.is_connected() || options.is_on(SockOpt::RecvErr);
+        let (header, room) = scratch.split_at_mut(HEAD_LEN);
+        let (head, len) = match self.udp.poll_recv_datagram(context, room) {
+            Poll::Ready(Err(why)) => {
+                (Head { error: error_of(why)?, ..Head::of(self.ends.remote.unwrap_or(NO_ADDR)) }, 0)
+            }
+            Poll::Ready(Ok(received)) => (head(&received, options, local), received.len),
+            Poll::Pending => {
+                let failed = self.udp.take_undelivered().filter(|_| wants_errors);
+                let Some(failed) = failed else { return Poll::Pending };
+                (Head { error: error_of(failed.why)?, ..Head::of(like(failed.to, local)) }, 0)
+            }
+        };
+        header.copy_from_slice(&head.emit());
+        let is_marked = self.is_connected() && (head.error != 0 || head.details.any());
+        let start = if self.is_connected() && !is_marked { HEAD_LEN } else { 0 };
+        Poll::Ready(Ok(Message { start, end: HEAD_LEN + len, is_marked }))
+    }
+}
+
+/// The header of a datagram that came, with the control messages that the program wants.
+fn head(received: &Received, options: &Options, local: SocketAddr) -> Head {
+    let details = Details {
+        local: options.is_on(SockOpt::PktInfo),
+        hops: options.is_on(SockOpt::RecvHops),
+        class: options.is_on(SockOpt::RecvClass),
+    };
+    let to = received.local.map_or(local, |to| like((to, 0).into(), local)).ip();
+    Head {
+        details,
+        hops: received.ttl,
+        class: received.tos,
+        interface: received.interface,
+        local: to,
+        ..Head::of(like(received.from, local))
+    }
+}
+
+/// The number of an error of one datagram, which does not end the socket; that the stack is gone does.
+fn error_of(why: io::Error) -> io::Result<i32> {
+    match why.kind() {
+        io::ErrorKind::NetworkDown => Err(why),
+        _ => Ok(Errno::from_io_error(&why).unwrap_or(Errno::IO).raw_os_error()),
     }
 }
 
 /// From the program to the network.
-async fn up(registry: &Registry, own: &Datagrams, is_connected: bool) -> io::Result<()> {
+async fn up(registry: &Registry, held: &Held, own: &Datagrams) -> io::Result<()> {
     loop {
         consume_budget().await;
         own.unix.readable().await?;
-        let message = {
-            let mut scratch = registry.scratch.borrow_mut();
-            match own.unix.try_read(&mut scratch) {
-                Ok(count) => scratch[..count].to_vec(),
-                Err(why) if why.kind() == io::ErrorKind::WouldBlock => continue,
-                Err(why) => return Err(why),
-            }
+        let (message, is_marked) = match own.next(registry) {
+            Ok(read) => read,
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(why) => return Err(why),
         };
         // An empty datagram is an empty message, and so is the end, after which the program may still receive.
         if message.is_empty() && is_shut(&own.unix) {
             return pending().await;
         }
-        goes_on(own.take(&message, is_connected).await)?;
+        held.process.add_sent(message.len());
+        match own.take(&message, is_marked).await {
+            Err(why) if why.kind() == io::ErrorKind::NetworkDown => return Err(why),
+            Err(why) if own.is_connected() => tell(registry, own, why)?,
+            _ => {}
+        }
     }
 }
 
+/// Reports the error of a datagram with a peer to the program; one that does not read learns nothing more.
+fn tell(registry: &Registry, own: &Datagrams, why: io::Error) -> io::Result<()> {
+    let head = Head { error: error_of(why)?, ..Head::of(own.ends.remote.unwrap_or(NO_ADDR)) };
+    let _ = send(own.unix.as_fd(), &head.emit(), registry.mark());
+    Ok(())
+}
+
 /// From the network to the program.
-async fn down(
-    registry: &Registry,
-    Datagrams { udp, unix, .. }: &Datagrams,
-    local: SocketAddr,
-    is_connected: bool,
-) -> io::Result<()> {
+async fn down(registry: &Registry, held: &Held, own: &Datagrams, local: SocketAddr) -> io::Result<()> {
     loop {
         consume_budget().await;
         let mut left = None;
-        let done = poll_fn(|context| {
+        poll_fn(|context| {
             let mut scratch = registry.scratch.borrow_mut();
-            let (header, room) = scratch.split_at_mut(ADDR_LEN);
-            let (count, from) = match ready!(udp.poll_recv_from(context, room)) {
-                Ok(received) => received,
-                Err(why) => return Err(why).into(),
-            };
-            header.copy_from_slice(&emit_addr(like(from, local)));
-            let start = if is_connected { ADDR_LEN } else { 0 };
-            let message = &scratch[start..ADDR_LEN + count];
-            match unix.try_write(message) {
-                Ok(_) => {}
-                Err(why) if why.kind() == io::ErrorKind::WouldBlock => left = Some(message.to_vec()),
-                Err(why) => return Err(why).into(),
+            let options = registry.options(held.id);
+            let message = ready!(own.poll_message(context, &mut scratch, (&options, local)))?;
+            let bytes = &scratch[message.start..message.end];
+            held.process.add_received(bytes.len());
+            match write(registry, own, bytes, message.is_marked) {
+                Ok(()) => {}
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
+                    left = Some((bytes.to_vec(), message.is_marked));
+                }
+                Err(why) => return Poll::Ready(Err(why)),
             }
-            Ok(count).into()
-        });
-        goes_on(done.await)?;
-        while let Some(message) = &left {
-            unix.writable().await?;
-            match unix.try_write(message) {
-                Ok(_) => left = None,
+            Poll::Ready(Ok(()))
+        })
+        .await?;
+        while let Some((bytes, is_marked)) = &left {
+            own.unix.writable().await?;
+            match write(registry, own, bytes, *is_marked) {
+                Ok(()) => left = None,
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
                 Err(why) => return Err(why),
             }
@@ -172,23 +296,19 @@ async fn down(
     }
 }
 
-/// What becomes of one datagram, a refusal by its receiver included, does not end the socket; that the stack is gone does.
-fn goes_on(done: io::Result<usize>) -> io::Result<()> {
-    match done {
-        Err(why) if why.kind() == io::ErrorKind::NetworkDown => Err(why),
-        _ => Ok(()),
-    }
+/// Writes a message to the program, with a descriptor if it is marked.
+fn write(registry: &Registry, own: &Datagrams, bytes: &[u8], is_marked: bool) -> io::Result<()> {
+    let mark = registry.mark().filter(|_| is_marked);
+    own.unix.try_io(Interest::WRITABLE, || send(own.unix.as_fd(), bytes, mark)).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
-    use rustix::io::Errno;
     use tokio::runtime::Builder;
     use tokio::task::{LocalSet, yield_now};
-    use wire::program::mark_returned;
 
     use super::*;
-    use crate::programs::registry::tests::registry;
+    use crate::programs::registry::tests::{process, registry};
 
     #[test]
     fn a_program_gives_back_a_bounded_number_of_bytes() {
@@ -197,14 +317,14 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_io().build().unwrap();
         let sender = SocketAddr::from(([192, 0, 2, 9], 9));
         LocalSet::new().block_on(&runtime, async {
-            let held = registry.hold(7).ok().unwrap();
+            let held = registry.hold(&process(7), Role::Datagram).ok().unwrap();
             let id = held.id;
             let udp = UdpSocket::bind(&registry.sockets, "192.0.2.1:0").await.unwrap();
-            let (_, program) = begin(&registry, held, Rc::new(udp), None, &[]).unwrap();
+            let (_, program) =
+                begin(&registry, held, Rc::new(udp), Ends::default(), (Options::default(), &[])).unwrap();
             for n in 0..2 * RETURNED_MAX / LEN {
-                let mut message = emit_addr(sender).to_vec();
+                let mut message = Head { is_returned: true, ..Head::of(sender) }.emit().to_vec();
                 message.resize(LEN, u8::try_from(n % 256).unwrap());
-                mark_returned(&mut message);
                 while let Err(why) = rustix::net::send(&program, &message, SendFlags::DONTWAIT) {
                     assert_eq!(why, Errno::AGAIN);
                     yield_now().await;
@@ -217,7 +337,7 @@ mod tests {
             assert_eq!(returned.len(), RETURNED_MAX / LEN);
             let first: Vec<u8> = returned.iter().take(3).map(|(_, bytes)| bytes[0]).collect();
             assert_eq!(first, [0, 1, 2], "those that came first");
-            assert!(returned.iter().all(|(from, bytes)| *from == sender && bytes.len() == LEN - ADDR_LEN));
+            assert!(returned.iter().all(|(from, bytes)| *from == sender && bytes.len() == LEN - HEAD_LEN));
         });
     }
 }

@@ -13,9 +13,9 @@ use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::task::spawn_local;
-use wire::program::{Name, Role, emit_addr};
+use wire::program::{Name, Options, Role, SockOpt, emit_addr};
 
-use super::pair::{hung_up, pair, send, watched};
+use super::pair::{dress, hung_up, pair, send, watched};
 use super::registry::{Held, Registry};
 use super::relay;
 use crate::sockets::aio::{TcpListener, TcpStream};
@@ -24,35 +24,31 @@ use crate::sockets::aio::{TcpListener, TcpStream};
 const QUEUE_BYTES: usize = 64 << 10;
 
 /// The program's end of a listener, whose task has begun.
-pub(super) fn begin(
-    registry: &Rc<Registry>,
-    uid: u32,
-    held: Held,
-    listener: TcpListener,
-) -> io::Result<OwnedFd> {
+pub(super) fn begin(registry: &Rc<Registry>, held: Held, listener: TcpListener) -> io::Result<OwnedFd> {
     let (id, local) = (held.id, listener.local_addr()?);
     let remote = wire::program::NO_ADDR;
     let (program, ours) = pair(SocketType::SEQPACKET, &Name { role: Role::Listener, id, local, remote })?;
     set_socket_send_buffer_size(&ours, QUEUE_BYTES)?;
-    let ours = watched(ours)?;
-    registry.set_local(id, local);
-    let own = Rc::clone(registry);
+    let (ours, listener) = (Rc::new(watched(ours)?), Rc::new(listener));
+    registry.set_ends(id, Some(local), None);
+    registry.set_unix(id, &ours);
+    let (own, accepts) = (Rc::clone(registry), Rc::clone(&listener));
     let task = spawn_local(async move {
         // The number is the listener's until this ends.
-        let _held = held;
+        let held = held;
         tokio::select! {
             _ = hung_up(ours.as_fd()) => {}
-            _ = accept(&own, uid, &listener, &ours) => {}
+            _ = accept(&own, &held, &accepts, &ours) => {}
         }
     });
-    registry.set_task(id, task);
+    registry.set_listener(id, &listener, task);
     Ok(program)
 }
 
 /// Accepts until the program or the stack is gone.
 async fn accept(
     registry: &Rc<Registry>,
-    uid: u32,
+    own: &Held,
     listener: &TcpListener,
     ours: &UnixStream,
 ) -> io::Result<()> {
@@ -60,11 +56,12 @@ async fn accept(
     loop {
         let (tcp, remote) = listener.accept().await?;
         // Without room for it the connection is reset.
-        let Ok(held) = registry.hold(uid) else {
+        let Ok(held) = registry.hold(&own.process, Role::Stream) else {
             tcp.set_linger(Some(core::time::Duration::ZERO))?;
             continue;
         };
-        let Ok((program, unix)) = connection(registry, &held, &tcp, at) else {
+        let options = registry.options(own.id);
+        let Ok((program, unix)) = connection(registry, &held, &tcp, (at, options)) else {
             tcp.set_linger(Some(core::time::Duration::ZERO))?;
             continue;
         };
@@ -81,12 +78,15 @@ fn connection(
     registry: &Registry,
     held: &Held,
     tcp: &TcpStream,
-    of: SocketAddr,
-) -> io::Result<(OwnedFd, UnixStream)> {
+    (of, mut options): (SocketAddr, Options),
+) -> io::Result<(OwnedFd, Rc<UnixStream>)> {
     let (local, remote) = (like(tcp.local_addr()?, of), like(tcp.peer_addr()?, of));
     let (program, ours) = pair(SocketType::STREAM, &Name { role: Role::Stream, id: held.id, local, remote })?;
-    registry.set_local(held.id, local);
-    Ok((program, watched(ours)?))
+    dress(&program, &options)?;
+    options.set(SockOpt::AcceptConn, 0);
+    registry.set_options(held.id, options);
+    registry.set_ends(held.id, Some(local), Some(remote));
+    Ok((program, Rc::new(watched(ours)?)))
 }
 
 /// An IPv4 address as a program has it at an IPv6 socket (RFC 3493, section 3.7).

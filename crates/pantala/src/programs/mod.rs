@@ -23,6 +23,9 @@
 //! | [`listener`] | a bound socket: hands accepted connections over |
 //! | [`relay`] | a connection: bytes both ways, and its end |
 //! | [`datagrams`] | a socket of datagrams: messages both ways |
+//! | [`options`] | options of Linux as settings of the stack |
+//! | [`info`] | `struct tcp_info` |
+//! | [`process`] | the processes that have sockets |
 
 mod registry;
 mod requests;
@@ -30,6 +33,9 @@ mod listener;
 mod pair;
 mod relay;
 mod datagrams;
+mod options;
+mod info;
+mod process;
 
 use std::io;
 use std::os::unix::net::UnixListener;

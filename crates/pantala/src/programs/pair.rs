@@ -1,17 +1,19 @@
 //! Pairs of Unix sockets: the program's end and ours, their names, and descriptors that go over.
 
 use core::mem::MaybeUninit;
-use std::io::{self, IoSlice};
+use core::time::Duration;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, bind, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, recvmsg, sendmsg,
+    socketpair, sockopt,
 };
 use tokio::io::Interest;
 use tokio::net::UnixStream;
-use wire::program::Name;
+use wire::program::{Name, Options, SockOpt};
 
 /// Makes a pair: the program's end blocks, as a socket of the kernel does at first, and ours does not. Ours has the name.
 pub(super) fn pair(kind: SocketType, name: &Name) -> io::Result<(OwnedFd, OwnedFd)> {
@@ -19,6 +21,30 @@ pub(super) fn pair(kind: SocketType, name: &Name) -> io::Result<(OwnedFd, OwnedF
     rustix::io::ioctl_fionbio(&ours, true)?;
     bind(&ours, &SocketAddrUnix::new_abstract_name(&name.emit())?)?;
     Ok((program, ours))
+}
+
+/// Sets options at a program's end that the kernel keeps for any kind of socket, so that it answers them.
+pub(super) fn dress(program: &OwnedFd, options: &Options) -> io::Result<()> {
+    for (option, value) in options.iter() {
+        let size = usize::try_from(value).unwrap_or(0);
+        match option {
+            SockOpt::KeepAlive => sockopt::set_socket_keepalive(program, value != 0)?,
+            SockOpt::Linger => {
+                let linger = u64::try_from(value).ok().map(Duration::from_secs);
+                sockopt::set_socket_linger(program, linger)?;
+            }
+            SockOpt::SendBuffer => sockopt::set_socket_send_buffer_size(program, size)?,
+            SockOpt::ReceiveBuffer => sockopt::set_socket_recv_buffer_size(program, size)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the bytes that wait in a pair: for the program, and from it.
+pub(super) fn queued(ours: impl AsFd) -> (u64, u64) {
+    let unread = rustix::io::ioctl_fionread(&ours).unwrap_or(0);
+    (dev::sys::unix_socket::unsent(ours.as_fd()).unwrap_or(0), unread)
 }
 
 /// Sends bytes, and a descriptor with the first of them.
@@ -35,6 +61,16 @@ pub(super) fn send(
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)?)
+}
+
+/// Receives a message, and whether a descriptor came with it, which is closed.
+pub(super) fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, bool)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let got = recvmsg(socket, &mut [IoSliceMut::new(into)], &mut control, flags)?;
+    let is_marked = control.drain().any(|message| matches!(message, RecvAncillaryMessage::ScmRights(_)));
+    Ok((got.bytes, is_marked))
 }
 
 /// Tells whether no process has the other end any more, or it is shut down in both directions.

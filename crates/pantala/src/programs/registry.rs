@@ -3,22 +3,30 @@
 use core::cell::{Cell, RefCell};
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::rc::Rc;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::{Rc, Weak};
 
 use net::msg::{Msg, Remote};
 use net::netisr::Netisr;
 use net::ping;
+use net::tcp::Listed;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
+use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use wire::program::{Options, Role, SockOpt};
 
 use super::datagrams::Datagrams;
+use super::options;
+use super::process::Process;
 use crate::sockets::Sockets;
+use crate::sockets::aio::{TcpListener, TcpStream};
 
 /// Ended connections whose ends are kept to be asked for; the oldest give way, and count as reset.
 const ENDED_MAX: usize = 4096;
 /// Bytes that are moved at a time.
-const SCRATCH: usize = (64 << 10) + wire::program::ADDR_LEN;
+const SCRATCH: usize = (64 << 10) + wire::program::HEAD_LEN;
 
 /// The users that are served, and how much each may have.
 #[derive(Clone, Debug)]
@@ -43,15 +51,31 @@ pub(super) struct Registry {
     entries: RefCell<HashMap<u64, Entry>>,
     ended: RefCell<Ended>,
     users: RefCell<HashMap<u32, Usage>>,
+    pub(super) processes: RefCell<HashMap<i32, Rc<Process>>>,
+    /// A descriptor that marks messages.
+    mark: Option<OwnedFd>,
 }
 
 /// A socket that exists.
-struct Entry {
-    uid: u32,
-    local: Option<SocketAddr>,
+pub(super) struct Entry {
+    pub(super) process: Rc<Process>,
+    pub(super) role: Role,
+    pub(super) local: Option<SocketAddr>,
+    pub(super) remote: Option<SocketAddr>,
+    options: Options,
+    /// The daemon's end of its pair.
+    pub(super) unix: Weak<UnixStream>,
     /// The task of a listener, or of a socket of datagrams.
     task: Option<JoinHandle<()>>,
-    datagrams: Option<Datagrams>,
+    object: Object,
+}
+
+/// The socket of the stack.
+enum Object {
+    None,
+    Listener(Weak<TcpListener>),
+    Stream(Weak<TcpStream>),
+    Datagrams(Datagrams),
 }
 
 #[derive(Default)]
@@ -69,14 +93,14 @@ struct Usage {
 /// A socket of a user; when it is dropped, the user has one less.
 pub(super) struct Held {
     registry: Rc<Registry>,
-    uid: u32,
+    pub(super) process: Rc<Process>,
     pub(super) id: u64,
 }
 
 /// A connection with requests.
 pub(super) struct Admission {
     registry: Rc<Registry>,
-    uid: u32,
+    process: Rc<Process>,
 }
 
 impl Registry {
@@ -90,6 +114,8 @@ impl Registry {
             entries: RefCell::default(),
             ended: RefCell::default(),
             users: RefCell::default(),
+            processes: RefCell::default(),
+            mark: eventfd(0, EventfdFlags::CLOEXEC).ok(),
         }
     }
 
@@ -97,7 +123,8 @@ impl Registry {
     ///
     /// # Errors
     /// `EACCES` for users that may not, `EMFILE` at the limit of requests.
-    pub(super) fn admit(self: &Rc<Self>, uid: u32) -> Result<Admission, Errno> {
+    pub(super) fn admit(self: &Rc<Self>, process: &Rc<Process>) -> Result<Admission, Errno> {
+        let uid = process.uid;
         let may = uid == 0 || self.limits.users.as_ref().is_none_or(|users| users.contains(&uid));
         if !may {
             return Err(Errno::ACCESS);
@@ -108,7 +135,12 @@ impl Registry {
             return Err(Errno::MFILE);
         }
         usage.requests += 1;
-        Ok(Admission { registry: Rc::clone(self), uid })
+        Ok(Admission { registry: Rc::clone(self), process: Rc::clone(process) })
+    }
+
+    /// A descriptor that marks messages.
+    pub(super) fn mark(&self) -> Option<BorrowedFd<'_>> {
+        self.mark.as_ref().map(AsFd::as_fd)
     }
 
     /// Whether the stack has a route to an address, and an address of its own to send from.
@@ -131,55 +163,176 @@ impl Registry {
     ///
     /// # Errors
     /// `ENOBUFS` at the limit.
-    pub(super) fn hold(self: &Rc<Self>, uid: u32) -> Result<Held, Errno> {
+    pub(super) fn hold(self: &Rc<Self>, process: &Rc<Process>, role: Role) -> Result<Held, Errno> {
         let mut users = self.users.borrow_mut();
-        let usage = users.entry(uid).or_default();
+        let usage = users.entry(process.uid).or_default();
         if usage.sockets >= self.limits.sockets {
             return Err(Errno::NOBUFS);
         }
         usage.sockets += 1;
         let id = self.last_id.get() + 1;
         self.last_id.set(id);
-        self.entries.borrow_mut().insert(id, Entry { uid, local: None, task: None, datagrams: None });
-        Ok(Held { registry: Rc::clone(self), uid, id })
+        let entry = Entry {
+            process: Rc::clone(process),
+            role,
+            local: None,
+            remote: None,
+            options: Options::default(),
+            unix: Weak::new(),
+            task: None,
+            object: Object::None,
+        };
+        self.entries.borrow_mut().insert(id, entry);
+        process.sockets.set(process.sockets.get() + 1);
+        Ok(Held { registry: Rc::clone(self), process: Rc::clone(process), id })
     }
 
-    pub(super) fn set_local(&self, id: u64, local: SocketAddr) {
+    fn change(&self, id: u64, what: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.entries.borrow_mut().get_mut(&id) {
-            entry.local = Some(local);
+            what(entry);
         }
     }
 
-    pub(super) fn set_task(&self, id: u64, task: JoinHandle<()>) {
-        if let Some(entry) = self.entries.borrow_mut().get_mut(&id) {
+    /// Notes the addresses of a socket.
+    pub(super) fn set_ends(&self, id: u64, local: Option<SocketAddr>, remote: Option<SocketAddr>) {
+        self.change(id, |entry| (entry.local, entry.remote) = (local, remote));
+    }
+
+    pub(super) fn set_options(&self, id: u64, options: Options) {
+        self.change(id, |entry| entry.options = options);
+    }
+
+    /// Notes the daemon's end of a socket's pair.
+    pub(super) fn set_unix(&self, id: u64, unix: &Rc<UnixStream>) {
+        self.change(id, |entry| entry.unix = Rc::downgrade(unix));
+    }
+
+    /// Notes a listener, whose task has begun.
+    pub(super) fn set_listener(&self, id: u64, listener: &Rc<TcpListener>, task: JoinHandle<()>) {
+        self.change(id, |entry| {
+            entry.object = Object::Listener(Rc::downgrade(listener));
             entry.task = Some(task);
-        }
+        });
+    }
+
+    /// Notes a connection that is established.
+    pub(super) fn set_stream(&self, id: u64, stream: &Rc<TcpStream>) {
+        self.change(id, |entry| entry.object = Object::Stream(Rc::downgrade(stream)));
     }
 
     /// Notes a socket of datagrams, whose task has begun.
     pub(super) fn set_datagrams(&self, id: u64, datagrams: Datagrams, task: JoinHandle<()>) {
-        if let Some(entry) = self.entries.borrow_mut().get_mut(&id) {
-            (entry.datagrams, entry.task) = (Some(datagrams), Some(task));
+        self.change(id, |entry| (entry.object, entry.task) = (Object::Datagrams(datagrams), Some(task)));
+    }
+
+    /// Returns the options of a socket.
+    pub(super) fn options(&self, id: u64) -> Options {
+        self.entries.borrow().get(&id).map(|entry| entry.options).unwrap_or_default()
+    }
+
+    /// Whether a connection is reset when its program closes it.
+    pub(super) fn resets(&self, id: u64) -> bool {
+        self.options(id).get(SockOpt::Linger) == Some(0)
+    }
+
+    /// Sets an option of a user's socket.
+    ///
+    /// # Errors
+    /// `EBADF` of sockets that are not there, and what the stack's socket says.
+    pub(super) fn set(&self, uid: u32, id: u64, option: SockOpt, value: i32) -> Result<(), Errno> {
+        let mut entries = self.entries.borrow_mut();
+        let entry =
+            entries.get_mut(&id).filter(|entry| may_see(uid, entry.process.uid)).ok_or(Errno::BADF)?;
+        let setting = options::setting(option, value);
+        let set = match (&entry.object, setting.as_slice()) {
+            (Object::Listener(listener), setting) => listener.upgrade().map(|own| own.set(setting)),
+            (Object::Stream(stream), setting) => stream.upgrade().map(|own| own.change(setting)),
+            (Object::Datagrams(own), _) => Some(options::apply(own.udp(), option, value)),
+            // A connection that begins gets its options when it is established.
+            (Object::None, _) => None,
+        };
+        set.unwrap_or(Ok(())).map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::INVAL))?;
+        entry.options.set(option, value);
+        Ok(())
+    }
+
+    /// Returns the value of an option of a user's socket.
+    ///
+    /// # Errors
+    /// `EBADF` of sockets that are not there.
+    pub(super) fn value(&self, uid: u32, id: u64, option: SockOpt) -> Result<i32, Errno> {
+        let entries = self.entries.borrow();
+        let entry = entries.get(&id).filter(|entry| may_see(uid, entry.process.uid)).ok_or(Errno::BADF)?;
+        Ok(entry.options.get(option).unwrap_or(options::default(option)))
+    }
+
+    /// A user's listener takes connections, or has another backlog.
+    ///
+    /// # Errors
+    /// `EBADF` of listeners that are not there.
+    pub(super) fn listen(&self, uid: u32, id: u64, backlog: u32) -> Result<(), Errno> {
+        let mut entries = self.entries.borrow_mut();
+        let entry =
+            entries.get_mut(&id).filter(|entry| may_see(uid, entry.process.uid)).ok_or(Errno::BADF)?;
+        let Object::Listener(listener) = &entry.object else { return Err(Errno::INVAL) };
+        listener.upgrade().ok_or(Errno::BADF)?.open(backlog);
+        entry.options.set(SockOpt::AcceptConn, 1);
+        Ok(())
+    }
+
+    /// Returns what the stack knows of a user's connection; `None` of one that is not established.
+    pub(super) async fn info(&self, uid: u32, id: u64) -> Option<Listed> {
+        let stream = {
+            let entries = self.entries.borrow();
+            let entry = entries.get(&id).filter(|entry| may_see(uid, entry.process.uid))?;
+            let Object::Stream(stream) = &entry.object else { return None };
+            stream.upgrade()?
+        };
+        let (cpu, ends) = stream.place().ok()?;
+        let (told, answer) = oneshot::channel();
+        let ask = Msg::Call(Box::new(move |netisr: &mut Netisr| {
+            let cpu = &netisr.cpu;
+            // The caller waits for it, or has gone.
+            let _ = told.send(cpu.tcp.as_deref().and_then(|pcbs| pcbs.listed_at(&ends, cpu.now)));
+        }));
+        self.remotes.get(cpu)?.send(ask).ok()?;
+        answer.await.ok()?
+    }
+
+    /// Returns a user's socket of datagrams.
+    pub(super) fn datagrams(&self, uid: u32, id: u64) -> Option<Datagrams> {
+        let entries = self.entries.borrow();
+        let entry = entries.get(&id).filter(|entry| may_see(uid, entry.process.uid))?;
+        match &entry.object {
+            Object::Datagrams(datagrams) => Some(datagrams.clone()),
+            _ => None,
         }
     }
 
     /// Returns a user's socket of datagrams, and its task, which is the caller's to end.
     pub(super) fn take_datagrams(&self, uid: u32, id: u64) -> Option<(Datagrams, JoinHandle<()>)> {
         let mut entries = self.entries.borrow_mut();
-        let entry = entries.get_mut(&id).filter(|entry| may_end(uid, entry.uid))?;
-        Some((entry.datagrams.take()?, entry.task.take()?))
+        let entry = entries.get_mut(&id).filter(|entry| may_end(uid, entry.process.uid))?;
+        match core::mem::replace(&mut entry.object, Object::None) {
+            Object::Datagrams(datagrams) => Some((datagrams, entry.task.take()?)),
+            other => {
+                entry.object = other;
+                None
+            }
+        }
     }
 
     /// Returns the local address of a user's socket.
     pub(super) fn local(&self, uid: u32, id: u64) -> Option<SocketAddr> {
-        self.entries.borrow().get(&id).filter(|entry| may_see(uid, entry.uid))?.local
+        self.entries.borrow().get(&id).filter(|entry| may_see(uid, entry.process.uid))?.local
     }
 
     /// Returns the local address of a user's listener, and its task, which is the caller's to end.
     pub(super) fn take_listener(&self, uid: u32, id: u64) -> Option<(SocketAddr, JoinHandle<()>)> {
         let mut entries = self.entries.borrow_mut();
-        let entry =
-            entries.get_mut(&id).filter(|entry| may_end(uid, entry.uid) && entry.datagrams.is_none())?;
+        let entry = entries
+            .get_mut(&id)
+            .filter(|entry| may_end(uid, entry.process.uid) && entry.role == Role::Listener)?;
         Some((entry.local?, entry.task.take()?))
     }
 
@@ -192,7 +345,7 @@ impl Registry {
             errors.remove(&oldest);
         }
         order.push_back(held.id);
-        errors.insert(held.id, (held.uid, why));
+        errors.insert(held.id, (held.process.uid, why));
     }
 
     /// Returns how a connection ended; `None` while it has no error.
@@ -216,14 +369,19 @@ const fn may_end(uid: u32, owner: u32) -> bool {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.registry.entries.borrow_mut().remove(&self.id);
-        self.registry.give_back(self.uid, |usage| usage.sockets = usage.sockets.saturating_sub(1));
+        // Its objects are dropped when the table is not borrowed.
+        let entry = self.registry.entries.borrow_mut().remove(&self.id);
+        drop(entry);
+        self.process.sockets.set(self.process.sockets.get().saturating_sub(1));
+        self.registry.give_back(self.process.uid, |usage| usage.sockets = usage.sockets.saturating_sub(1));
+        self.registry.leave(&self.process, 1);
     }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.registry.give_back(self.uid, |usage| usage.requests = usage.requests.saturating_sub(1));
+        let uid = self.process.uid;
+        self.registry.give_back(uid, |usage| usage.requests = usage.requests.saturating_sub(1));
     }
 }
 
@@ -244,6 +402,11 @@ pub(super) mod tests {
     use super::*;
     use crate::{Interface, Stack, mem};
 
+    /// A process of a user.
+    pub(in super::super) fn process(uid: u32) -> Rc<Process> {
+        Rc::new(Process::new(uid, 1))
+    }
+
     /// A registry of a stack of its own, which allows each user so much.
     pub(in super::super) fn registry(allowed: u32) -> (Stack, Rc<Registry>) {
         let [here, _] = mem::wire(1).unwrap();
@@ -258,22 +421,23 @@ pub(super) mod tests {
     #[test]
     fn a_user_has_as_many_sockets_and_requests_as_it_may() {
         let (_stack, registry) = registry(2);
-        let held: Vec<Held> = (0..2).map(|_| registry.hold(7).ok().unwrap()).collect();
-        assert_eq!(registry.hold(7).err(), Some(Errno::NOBUFS));
-        let admissions: Vec<Admission> = (0..2).map(|_| registry.admit(7).ok().unwrap()).collect();
-        assert_eq!(registry.admit(7).err(), Some(Errno::MFILE));
+        let held: Vec<Held> =
+            (0..2).map(|_| registry.hold(&process(7), Role::Stream).ok().unwrap()).collect();
+        assert_eq!(registry.hold(&process(7), Role::Stream).err(), Some(Errno::NOBUFS));
+        let admissions: Vec<Admission> = (0..2).map(|_| registry.admit(&process(7)).ok().unwrap()).collect();
+        assert_eq!(registry.admit(&process(7)).err(), Some(Errno::MFILE));
         // Another user has its own.
-        assert!(registry.hold(8).is_ok() && registry.admit(8).is_ok());
+        assert!(registry.hold(&process(8), Role::Stream).is_ok() && registry.admit(&process(8)).is_ok());
         drop((held, admissions));
-        assert!(registry.hold(7).is_ok() && registry.admit(7).is_ok());
+        assert!(registry.hold(&process(7), Role::Stream).is_ok() && registry.admit(&process(7)).is_ok());
         assert!(registry.users.borrow().is_empty() && registry.entries.borrow().is_empty());
     }
 
     #[test]
     fn users_that_are_not_named_may_not_and_low_ports_are_for_those_named() {
         let (_stack, registry) = registry(2);
-        assert_eq!(registry.admit(9).err(), Some(Errno::ACCESS));
-        assert!(registry.admit(0).is_ok());
+        assert_eq!(registry.admit(&process(9)).err(), Some(Errno::ACCESS));
+        assert!(registry.admit(&process(0)).is_ok());
         assert_eq!([0, 7, 8].map(|uid| registry.may_bind(uid, 80)), [true, false, true]);
         assert_eq!([0, 1024].map(|port| registry.may_bind(7, port)), [true; 2]);
     }
@@ -290,7 +454,7 @@ pub(super) mod tests {
     fn errors_beyond_those_kept_count_as_resets() {
         let (_stack, registry) = registry(2);
         let fail = || {
-            let held = registry.hold(7).ok().unwrap();
+            let held = registry.hold(&process(7), Role::Stream).ok().unwrap();
             registry.end(&held, Some(Errno::TIMEDOUT));
             held.id
         };
@@ -302,7 +466,7 @@ pub(super) mod tests {
         assert_eq!(registry.outcome(7, first), Some(Errno::CONNRESET));
         assert_eq!(registry.outcome(7, last), Some(Errno::TIMEDOUT));
         assert_eq!(registry.ended.borrow().errors.len(), ENDED_MAX);
-        let open = registry.hold(7).ok().unwrap();
+        let open = registry.hold(&process(7), Role::Stream).ok().unwrap();
         assert_eq!(registry.outcome(7, open.id), None);
     }
 }

@@ -8,6 +8,7 @@ use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
 use std::io;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
@@ -15,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::task::coop::consume_budget;
 
-use super::pair::hung_up;
+use super::pair::{hung_up, is_hung_up};
 use super::registry::{Held, Registry};
 use crate::sockets::aio::TcpStream;
 
@@ -23,7 +24,7 @@ use crate::sockets::aio::TcpStream;
 enum End {
     /// The program has closed its socket, after all that it wrote was taken over.
     Closed,
-    /// The program has closed its socket before it read all.
+    /// The program has closed its socket before it read all, or wants a reset (`SO_LINGER` of no time).
     Abandoned,
     /// The connection has failed.
     Failed(Errno),
@@ -31,11 +32,14 @@ enum End {
 
 /// Relays until the program has closed its socket or the connection has failed. An end of the stream in one direction goes
 /// over alone.
-pub(super) async fn run(registry: &Registry, held: &Held, unix: UnixStream, tcp: TcpStream) {
-    // The program's writes are gathered in its Unix socket already.
-    let _ = tcp.set_nodelay(true);
+pub(super) async fn run(registry: &Registry, held: &Held, unix: Rc<UnixStream>, tcp: TcpStream) {
+    let tcp = Rc::new(tcp);
+    registry.set_stream(held.id, &tcp);
+    registry.set_unix(held.id, &unix);
     let is_read = Cell::new(false);
-    let both = async { tokio::try_join!(up(registry, &unix, &tcp), down(registry, &tcp, &unix, &is_read)) };
+    let both = async {
+        tokio::try_join!(up(registry, held, &unix, &tcp), down((registry, held), &tcp, &unix, &is_read))
+    };
     match both.await {
         Ok((never, _)) => match never {},
         // The program may still be open and ask: shut down in both directions, it is as if it had hung up.
@@ -52,7 +56,7 @@ pub(super) async fn run(registry: &Registry, held: &Held, unix: UnixStream, tcp:
 }
 
 /// From the program to the network.
-async fn up(registry: &Registry, unix: &UnixStream, tcp: &TcpStream) -> Result<Infallible, End> {
+async fn up(registry: &Registry, held: &Held, unix: &UnixStream, tcp: &TcpStream) -> Result<Infallible, End> {
     loop {
         consume_budget().await;
         unix.readable().await.map_err(program)?;
@@ -67,14 +71,18 @@ async fn up(registry: &Registry, unix: &UnixStream, tcp: &TcpStream) -> Result<I
         if count == 0 {
             break;
         }
+        held.process.add_sent(count);
         if !rest.is_empty() {
             let mut writer = tcp;
             writer.write_all(&rest).await.map_err(network)?;
         }
     }
-    tcp.shutdown(std::net::Shutdown::Write).map_err(network)?;
-    hung_up(unix.as_fd()).await.map_err(program)?;
-    Err(End::Closed)
+    // Closed with a reset, it sends no FIN.
+    if !(registry.resets(held.id) && is_hung_up(unix)) {
+        tcp.shutdown(std::net::Shutdown::Write).map_err(network)?;
+        hung_up(unix.as_fd()).await.map_err(program)?;
+    }
+    Err(if registry.resets(held.id) { End::Abandoned } else { End::Closed })
 }
 
 /// Writes what there is room for, and returns the rest.
@@ -92,7 +100,7 @@ fn write_now(mut tcp: &TcpStream, bytes: &[u8]) -> Result<Vec<u8>, End> {
 
 /// From the network to the program.
 async fn down(
-    registry: &Registry,
+    (registry, held): (&Registry, &Held),
     tcp: &TcpStream,
     unix: &UnixStream,
     is_read: &Cell<bool>,
@@ -116,6 +124,7 @@ async fn down(
         if count == 0 {
             break;
         }
+        held.process.add_received(count);
         let mut left = &rest[..];
         while !left.is_empty() {
             unix.writable().await.map_err(program)?;

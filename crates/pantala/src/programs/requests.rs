@@ -1,7 +1,7 @@
 //! The Unix socket where programs ask for sockets.
 
 use core::convert::Infallible;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,23 +9,31 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
 
+use net::channel::{Join, Link};
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use rustix::net::sockopt::socket_send_buffer_size;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::spawn_local;
-use wire::program::{NO_ADDR, Name, REQUEST_LEN, Reply, Request, Role, Transport};
+use wire::program::{
+    INFO_LEN, NO_ADDR, Name, Options as SetOptions, REQUEST_LEN, Request, Role, SockOpt, Transport,
+};
 
-use super::pair::{hung_up, pair, send};
+use super::datagrams::{Datagrams, Ends};
+use super::info::tcp_info;
+use super::options::settings;
+use super::pair::{dress, hung_up, pair, send};
+use super::process::Process;
 use super::registry::{Admission, Held, Registry};
 use super::{datagrams, listener, relay};
 use crate::daemon::log;
 use crate::sockets::Options;
 use crate::sockets::aio::{TcpListener, TcpStream, UdpSocket};
 
-/// The accept queue of a program's listener, whatever it says to `listen`: Linux' default bound is eight times as much.
-const BACKLOG: u32 = 511;
+/// Times that the port of a socket of datagrams, which gets another one in its place, is asked for: as soon as the stack has closed
+/// the old one it is free.
+const PORT_TRIES: u32 = 64;
 
 /// Serves programs for ever.
 pub(super) async fn serve(
@@ -51,12 +59,12 @@ pub(super) async fn serve(
 /// Serves one process, if its user may.
 fn begin(registry: &Rc<Registry>, stream: UnixStream) {
     let Ok(peer) = stream.peer_cred() else { return };
-    let admitted = registry.admit(peer.uid());
+    let process = registry.process(peer.uid(), peer.pid().unwrap_or(0));
+    let admitted = registry.admit(&process);
     if let Err(why) = &admitted {
-        let (pid, uid) = (peer.pid().unwrap_or(0), peer.uid());
-        log::info(&format!("process {pid} of user {uid} is not served: {why}"));
+        log::info(&format!("process {} of user {} is not served: {why}", process.pid, process.uid));
     }
-    let client = Client { registry: Rc::clone(registry), uid: peer.uid() };
+    let client = Client { registry: Rc::clone(registry), process };
     spawn_local(async move {
         // A process that says what is no request, or is gone, needs no answer.
         let _ = client.serve(stream, admitted).await;
@@ -66,11 +74,36 @@ fn begin(registry: &Rc<Registry>, stream: UnixStream) {
 /// A process that asks.
 struct Client {
     registry: Rc<Registry>,
-    uid: u32,
+    process: Rc<Process>,
+}
+
+/// What is answered, besides that there was no error.
+struct Reply {
+    addr: SocketAddr,
+    value: i32,
+    descriptor: Option<OwnedFd>,
+    info: Option<Box<[u8; INFO_LEN]>>,
 }
 
 /// Result of a request.
-type Answer = Result<(SocketAddr, Option<OwnedFd>), Errno>;
+type Answer = Result<Reply, Errno>;
+
+impl Reply {
+    /// A reply that says nothing.
+    const fn new() -> Self {
+        Self { addr: NO_ADDR, value: 0, descriptor: None, info: None }
+    }
+
+    fn socket(addr: SocketAddr, descriptor: OwnedFd) -> Self {
+        Self { addr, descriptor: Some(descriptor), ..Self::new() }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.registry.leave(&self.process, 1);
+    }
+}
 
 impl Client {
     async fn serve(&self, mut stream: UnixStream, admitted: Result<Admission, Errno>) -> io::Result<()> {
@@ -90,106 +123,196 @@ impl Client {
     }
 
     async fn answer(&self, request: Request) -> Answer {
+        let uid = self.process.uid;
         match request {
-            Request::Hello => Ok((NO_ADDR, None)),
-            Request::Bind { transport, addr, is_shared, only_v6 } => {
-                let options = Options::new().reuse_port(is_shared).only_v6(only_v6);
-                match transport {
-                    Transport::Tcp => self.bind(addr, options).await,
-                    Transport::Udp => self.bind_datagrams(addr, &options).await,
-                }
+            Request::Hello => Ok(Reply::new()),
+            Request::Bind { transport: Transport::Tcp, addr, options } => self.bind(addr, options).await,
+            Request::Bind { transport: Transport::Udp, addr, options } => {
+                self.bind_datagrams(addr, options).await
             }
-            Request::Connect { transport: Transport::Tcp, id, local: _, remote } => {
-                self.connect(id, remote).await
+            Request::Connect { transport: Transport::Tcp, id, local: _, remote, options } => {
+                self.connect(id, remote, options).await
             }
-            Request::Connect { transport: Transport::Udp, id, local, remote } => {
-                self.connect_datagrams(id, local, remote).await
+            Request::Connect { transport: Transport::Udp, id, local, remote, options } => {
+                self.connect_datagrams(id, local, remote, options).await
             }
-            Request::Outcome(id) => self.registry.outcome(self.uid, id).map_or(Ok((NO_ADDR, None)), Err),
+            Request::Outcome(id) => self.registry.outcome(uid, id).map_or(Ok(Reply::new()), Err),
             Request::Local(id) => {
-                self.registry.local(self.uid, id).map(|at| (at, None)).ok_or(Errno::NOTCONN)
+                let local = self.registry.local(uid, id).ok_or(Errno::NOTCONN)?;
+                Ok(Reply { addr: local, ..Reply::new() })
             }
             Request::Route(to) => match self.registry.has_route(to.to_canonical()).await {
-                true => Ok((NO_ADDR, None)),
+                true => Ok(Reply::new()),
                 false => Err(Errno::NETUNREACH),
             },
+            Request::Listen { id, backlog } => {
+                self.registry.listen(uid, id, backlog.max(1)).map(|()| Reply::new())
+            }
+            Request::Disconnect(id) => self.disconnect(id).await,
+            Request::Set { id, option, value } => {
+                self.registry.set(uid, id, option, value).map(|()| Reply::new())
+            }
+            Request::Get { id, option } => self.get(id, option).await,
+            Request::Info(id) => {
+                let listed = self.registry.info(uid, id).await.ok_or(Errno::NOTCONN)?;
+                Ok(Reply { info: Some(Box::new(tcp_info(&listed))), ..Reply::new() })
+            }
+            Request::Group { id, group, addr, interface, joins } => {
+                self.group(id, group, (addr, interface), joins).await
+            }
         }
     }
 
-    async fn bind(&self, addr: SocketAddr, options: Options) -> Answer {
-        if !self.registry.may_bind(self.uid, addr.port()) {
+    async fn get(&self, id: u64, option: SockOpt) -> Answer {
+        let mut value = self.registry.value(self.process.uid, id, option)?;
+        // Of a connection it is what both ends have agreed on.
+        if option == SockOpt::MaxSegment
+            && let Some(listed) = self.registry.info(self.process.uid, id).await
+            && let Some((info, _)) = listed.info.as_deref()
+        {
+            value = info.snd_mss.cast_signed();
+        }
+        Ok(Reply { value, ..Reply::new() })
+    }
+
+    async fn group(
+        &self,
+        id: u64,
+        group: Option<IpAddr>,
+        (addr, interface): (IpAddr, u32),
+        joins: bool,
+    ) -> Answer {
+        let own = self.registry.datagrams(self.process.uid, id).ok_or(Errno::NOPROTOOPT)?;
+        let ifindex = u16::try_from(interface).map_err(|_| Errno::NODEV)?;
+        let on = Link { addr, ifindex };
+        let done = match group {
+            Some(group) => own.udp().join(Join { group, on, joins }).await,
+            None => own.udp().send_groups_by(on).await,
+        };
+        done.map(|()| Reply::new()).map_err(errno)
+    }
+
+    async fn bind(&self, addr: SocketAddr, set: SetOptions) -> Answer {
+        if !self.registry.may_bind(self.process.uid, addr.port()) {
             return Err(Errno::ACCESS);
         }
-        let held = self.registry.hold(self.uid)?;
-        let options = options.backlog(BACKLOG).nodelay(true);
+        let held = self.registry.hold(&self.process, Role::Listener)?;
+        let id = held.id;
+        let options = placed(&set).closed().with(settings(&set));
         let listener = TcpListener::bind_with(&self.registry.sockets, addr, &options).await.map_err(errno)?;
         let local = listener.local_addr().map_err(errno)?;
-        let program = listener::begin(&self.registry, self.uid, held, listener).map_err(errno)?;
-        Ok((local, Some(program)))
+        let program = listener::begin(&self.registry, held, listener).map_err(errno)?;
+        dress(&program, &set).map_err(errno)?;
+        self.registry.set_options(id, set);
+        Ok(Reply::socket(local, program))
     }
 
-    async fn bind_datagrams(&self, addr: SocketAddr, options: &Options) -> Answer {
-        let (held, udp) = self.datagrams(addr, options).await?;
-        let (local, program) = datagrams::begin(&self.registry, held, udp, None, &[]).map_err(errno)?;
-        Ok((local, Some(program)))
+    async fn bind_datagrams(&self, addr: SocketAddr, options: SetOptions) -> Answer {
+        let (held, udp) = self.datagrams(addr, &options).await?;
+        let ends = Ends { bound: Some(addr), remote: None };
+        let (local, program) =
+            datagrams::begin(&self.registry, held, udp, ends, (options, &[])).map_err(errno)?;
+        Ok(Reply::socket(local, program))
     }
 
     /// Makes a bound socket of datagrams.
-    async fn datagrams(&self, addr: SocketAddr, options: &Options) -> Result<(Held, Rc<UdpSocket>), Errno> {
-        if !self.registry.may_bind(self.uid, addr.port()) {
+    async fn datagrams(
+        &self,
+        addr: SocketAddr,
+        options: &SetOptions,
+    ) -> Result<(Held, Rc<UdpSocket>), Errno> {
+        if !self.registry.may_bind(self.process.uid, addr.port()) {
             return Err(Errno::ACCESS);
         }
-        let held = self.registry.hold(self.uid)?;
-        let udp = UdpSocket::bind_with(&self.registry.sockets, addr, options).await.map_err(errno)?;
+        let held = self.registry.hold(&self.process, Role::Datagram)?;
+        let options = placed(options);
+        let udp = UdpSocket::bind_with(&self.registry.sockets, addr, &options).await.map_err(errno)?;
         Ok((held, Rc::new(udp)))
     }
 
     /// Connects a socket of datagrams, which may have been bound, or connected to another peer.
-    async fn connect_datagrams(&self, id: u64, local: SocketAddr, remote: SocketAddr) -> Answer {
+    async fn connect_datagrams(
+        &self,
+        id: u64,
+        local: SocketAddr,
+        remote: SocketAddr,
+        options: SetOptions,
+    ) -> Answer {
         let to = canonical(remote);
         if !self.registry.has_route(to.ip()).await {
             return Err(Errno::NETUNREACH);
         }
-        let (held, udp, waiting) = if id == 0 {
-            // An unspecified address of the peer's family.
-            let any = if to.is_ipv4() {
-                SocketAddr::from(([0; 4], local.port()))
-            } else {
-                ([0_u16; 8], local.port()).into()
-            };
-            let local = if local.ip().is_unspecified() { any } else { canonical(local) };
-            let (held, udp) = self.datagrams(local, &Options::new()).await?;
-            (held, udp, Vec::new())
+        let (held, udp, bound, options, waiting) = if id == 0 {
+            let local = if local.ip().is_unspecified() { any(to, local.port()) } else { canonical(local) };
+            let (held, udp) = self.datagrams(local, &options).await?;
+            let bound = Some(local).filter(|local| local.port() != 0);
+            (held, udp, bound, options, Vec::new())
         } else {
-            let (datagrams, task) = self.registry.take_datagrams(self.uid, id).ok_or(Errno::INVAL)?;
-            task.abort();
-            let _ = task.await;
-            let (udp, waiting) = datagrams.end(&self.registry).await;
-            (self.registry.hold(self.uid)?, udp, waiting)
+            let options = self.registry.options(id);
+            let (own, bound) = self.take(id).await?;
+            let (udp, waiting) = own.end(&self.registry).await;
+            (self.registry.hold(&self.process, Role::Datagram)?, udp, bound, options, waiting)
         };
         udp.connect(to).await.map_err(errno)?;
+        let ends = Ends { bound, remote: Some(remote) };
         let (local, program) =
-            datagrams::begin(&self.registry, held, udp, Some(remote), &waiting).map_err(errno)?;
-        Ok((local, Some(program)))
+            datagrams::begin(&self.registry, held, udp, ends, (options, &waiting)).map_err(errno)?;
+        Ok(Reply::socket(local, program))
     }
 
-    async fn connect(&self, id: u64, remote: SocketAddr) -> Answer {
+    /// Takes a socket of datagrams whose task has ended, and the address that it was bound to.
+    async fn take(&self, id: u64) -> Result<(Datagrams, Option<SocketAddr>), Errno> {
+        let (own, task) = self.registry.take_datagrams(self.process.uid, id).ok_or(Errno::INVAL)?;
+        task.abort();
+        let _ = task.await;
+        let bound = own.ends().bound;
+        Ok((own, bound))
+    }
+
+    /// Removes the peer of a socket of datagrams. It keeps the port that it was bound to, and what came from the peer is lost.
+    async fn disconnect(&self, id: u64) -> Answer {
+        let options = self.registry.options(id);
+        let (own, bound) = self.take(id).await?;
+        let (udp, _) = own.end(&self.registry).await;
+        let remote = udp.peer_addr().or_else(|_| udp.local_addr()).map_err(errno)?;
+        drop(udp);
+        let addr = bound.unwrap_or_else(|| any(remote, 0));
+        let mut tries = PORT_TRIES;
+        let (held, udp) = loop {
+            tries -= 1;
+            match self.datagrams(addr, &options).await {
+                Err(Errno::ADDRINUSE) if tries > 0 => {}
+                done => break done?,
+            }
+        };
+        let ends = Ends { bound, remote: None };
+        let (local, program) =
+            datagrams::begin(&self.registry, held, udp, ends, (options, &[])).map_err(errno)?;
+        Ok(Reply::socket(local, program))
+    }
+
+    async fn connect(&self, id: u64, remote: SocketAddr, mut set: SetOptions) -> Answer {
         let to = canonical(remote);
         // Without a route it is the kernel's to try.
         if !self.registry.has_route(to.ip()).await {
             return Err(Errno::NETUNREACH);
         }
-        let mut options = Options::new().nodelay(true);
+        let mut options = Options::new();
         if id != 0 {
-            let (local, task) = self.registry.take_listener(self.uid, id).ok_or(Errno::INVAL)?;
+            set = self.registry.options(id);
+            let (local, task) = self.registry.take_listener(self.process.uid, id).ok_or(Errno::INVAL)?;
             // Its port is free when it has ended.
             task.abort();
             let _ = task.await;
             options = options.local(local);
         }
-        let held = self.registry.hold(self.uid)?;
+        let options = options.with(settings(&set));
+        let held = self.registry.hold(&self.process, Role::Stream)?;
         let name = Name { role: Role::Stream, id: held.id, local: NO_ADDR, remote };
         let (program, unix) = pair(SocketType::STREAM, &name).map_err(errno)?;
+        dress(&program, &set).map_err(errno)?;
+        self.registry.set_options(held.id, set);
+        self.registry.set_ends(held.id, None, Some(remote));
         let filler = fill(&program).map_err(errno)?;
         let unix = UnixStream::from_std(unix.into()).map_err(errno)?;
         let registry = Rc::clone(&self.registry);
@@ -199,19 +322,30 @@ impl Client {
                 // The program has given up; so does the connection.
                 _ = hung_up(unix.as_fd()) => return,
             };
-            go_on(&registry, held, unix, filler, connected).await;
+            go_on(&registry, held, (unix, filler), connected, &set).await;
         });
-        Ok((NO_ADDR, Some(program)))
+        Ok(Reply { descriptor: Some(program), ..Reply::new() })
     }
+}
+
+/// Returns the options of the place where a socket is bound.
+fn placed(options: &SetOptions) -> Options {
+    let (is_shared, only_v6) = (options.is_on(SockOpt::ReusePort), options.is_on(SockOpt::OnlyV6));
+    Options::new().reuse_port(is_shared).only_v6(only_v6)
+}
+
+/// The unspecified address of a peer's family.
+fn any(peer: SocketAddr, port: u16) -> SocketAddr {
+    if peer.is_ipv4() { ([0; 4], port).into() } else { ([0_u16; 8], port).into() }
 }
 
 /// The connection stands, or does not: the program's socket becomes writable with its filler gone, or hangs up with it.
 async fn go_on(
     registry: &Registry,
     held: Held,
-    mut unix: UnixStream,
-    filler: usize,
+    (mut unix, filler): (UnixStream, usize),
     connected: io::Result<TcpStream>,
+    began_with: &SetOptions,
 ) {
     let tcp = match connected {
         Ok(tcp) => tcp,
@@ -220,8 +354,12 @@ async fn go_on(
             return;
         }
     };
-    if let Ok(local) = tcp.local_addr() {
-        registry.set_local(held.id, local);
+    let remote = tcp.peer_addr().ok();
+    registry.set_ends(held.id, tcp.local_addr().ok(), remote);
+    // Options that were set meanwhile.
+    let options = registry.options(held.id);
+    if options != *began_with {
+        let _ = tcp.change(&settings(&options));
     }
     let mut left = filler;
     while left > 0 {
@@ -234,7 +372,7 @@ async fn go_on(
             _ => return,
         }
     }
-    relay::run(registry, &held, unix, tcp).await;
+    relay::run(registry, &held, Rc::new(unix), tcp).await;
 }
 
 /// Fills a program's socket so that `poll` does not call it writable before it is connected. Returns the bytes.
@@ -247,11 +385,12 @@ fn fill(program: &OwnedFd) -> io::Result<usize> {
 }
 
 async fn reply(stream: &UnixStream, answer: Answer) -> io::Result<()> {
-    let (reply, descriptor) = match answer {
-        Ok((addr, descriptor)) => (Reply { errno: 0, addr }, descriptor),
-        Err(why) => (Reply { errno: why.raw_os_error(), addr: NO_ADDR }, None),
+    let (errno, Reply { addr, value, descriptor, info }) = match answer {
+        Ok(reply) => (0, reply),
+        Err(why) => (why.raw_os_error(), Reply::new()),
     };
-    let bytes = reply.emit();
+    let mut bytes = wire::program::Reply { errno, addr, value }.emit().to_vec();
+    bytes.extend(info.iter().flat_map(|info| info.iter()));
     let descriptor = descriptor.as_ref().map(AsFd::as_fd);
     let sent = stream.async_io(Interest::WRITABLE, || send(stream.as_fd(), &bytes, descriptor)).await?;
     // So little goes whole, or not at all.

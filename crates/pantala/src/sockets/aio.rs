@@ -15,6 +15,7 @@ use std::io;
 use std::net::Shutdown;
 
 use net::channel::Setting;
+use net::pcb::FourTuple;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Sockets;
@@ -101,6 +102,16 @@ impl TcpStream {
     #[must_use]
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         split::owned(self)
+    }
+
+    /// Changes how it behaves.
+    pub(crate) fn change(&self, settings: &[Setting]) -> io::Result<()> {
+        self.0.set(settings)
+    }
+
+    /// Returns its addresses, and the CPU where it is.
+    pub(crate) fn place(&self) -> io::Result<(usize, FourTuple)> {
+        Ok((self.0.cpu(), self.0.ends()?))
     }
 
     /// Peeks at received bytes without consuming them.
@@ -195,6 +206,16 @@ impl TcpListener {
             Listener::bind(&sockets.endpoint, options.place(addr), options.settings(addr)?).await.map(Self)
         })
         .await
+    }
+
+    /// Takes connections from now on, or has another backlog.
+    pub(crate) fn open(&self, backlog: u32) {
+        self.0.open(backlog);
+    }
+
+    /// Changes how connections behave that are accepted from now on.
+    pub(crate) fn set(&self, settings: &[Setting]) -> io::Result<()> {
+        self.0.set(settings)
     }
 
     /// Where it waits.

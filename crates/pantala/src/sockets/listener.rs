@@ -12,6 +12,7 @@ use net::sock::Error;
 
 use super::endpoint::{Endpoint, lock};
 use super::error;
+use super::options::check;
 use super::stream::{Stream, zone};
 use super::wakers::Wakers;
 
@@ -35,7 +36,8 @@ pub(super) struct Place {
     pub(super) addr: SocketAddr,
     pub(super) only_v6: bool,
     pub(super) is_shared: bool,
-    pub(super) backlog: u32,
+    /// `None`: it takes its place, and no connections before it is opened.
+    pub(super) backlog: Option<u32>,
     /// Connections that are handed over ahead of being asked for, from each CPU.
     pub(super) ahead: u32,
 }
@@ -135,6 +137,23 @@ impl Listener {
         }
         told.wakers.add(waker);
         Poll::Pending
+    }
+
+    /// Takes connections from now on, or has another backlog.
+    pub(super) fn open(&self, backlog: u32) {
+        let listener = self.number;
+        self.say(&Command::Open { listener, backlog });
+    }
+
+    /// Changes how connections behave that are accepted from now on.
+    pub(super) fn set(&self, settings: &[Setting]) -> io::Result<()> {
+        check(settings, self.addr)?;
+        settings.iter().for_each(|setting| self.say(&Command::Set(Target::Listener(self.number), *setting)));
+        Ok(())
+    }
+
+    fn say(&self, command: &Command) {
+        (0..self.endpoint.cpus()).for_each(|cpu| self.endpoint.link(cpu).say(command));
     }
 
     /// Where it waits.

@@ -27,7 +27,7 @@ pub struct Options {
     pub(super) local: Option<SocketAddr>,
     only_v6: bool,
     is_shared: bool,
-    backlog: u32,
+    backlog: Option<u32>,
     ahead: u32,
 }
 
@@ -51,7 +51,7 @@ impl Default for Options {
             local: None,
             only_v6: false,
             is_shared: false,
-            backlog: 128,
+            backlog: Some(128),
             ahead: AHEAD,
         }
     }
@@ -83,7 +83,13 @@ impl Options {
 
     /// Connections that may wait at a listener, on each CPU, besides those that its program has been handed.
     pub fn backlog(mut self, count: u32) -> Self {
-        self.backlog = count;
+        self.backlog = Some(count);
+        self
+    }
+
+    /// A listener takes its place, and no connections before it is opened.
+    pub(crate) fn closed(mut self) -> Self {
+        self.backlog = None;
         self
     }
 
@@ -152,7 +158,7 @@ impl Options {
         self.with([Setting::Class(tos.into())])
     }
 
-    fn with(mut self, settings: impl IntoIterator<Item = Setting>) -> Self {
+    pub(crate) fn with(mut self, settings: impl IntoIterator<Item = Setting>) -> Self {
         self.settings.extend(settings);
         self
     }

@@ -186,6 +186,21 @@ fn datagrams_of_an_unmodified_program_are_pantala_s_with_a_peer_and_without() {
     });
 }
 
+/// Looks a name up by `gethostbyname_r`, and by `gethostbyname2`.
+const OLD_NAMES: &str = r"
+import ctypes, socket
+class Entry(ctypes.Structure):
+    _fields_ = [('name', ctypes.c_char_p), ('aliases', ctypes.c_void_p), ('kind', ctypes.c_int), ('len', ctypes.c_int),
+                ('addrs', ctypes.POINTER(ctypes.POINTER(ctypes.c_char * 16)))]
+libc = ctypes.CDLL(None)
+libc.gethostbyname2.restype = ctypes.POINTER(Entry)
+v4 = socket.gethostbyname_ex('www.example.test')[2]
+entry = libc.gethostbyname2(b'www.example.test', socket.AF_INET6).contents
+assert (entry.name, entry.kind, entry.len) == (b'www.example.test', socket.AF_INET6, 16)
+assert not libc.gethostbyname2(b'none.example.test', socket.AF_INET6)
+print(*v4, socket.inet_ntop(socket.AF_INET6, entry.addrs[0].contents.raw))
+";
+
 /// A name server on a host of the kernel, that knows the host by names: one, an alias of it, and one with more addresses than an
 /// answer over UDP holds.
 fn name_server(host: &Host, folder: &Folder) -> Running {
@@ -240,6 +255,11 @@ fn names_are_looked_up_over_pantala() {
         command.args(["--dns", &dns, "--", "python3", "-c", script]);
         let said: Said = command.output().unwrap().into();
         assert_eq!(&*said.out, "101\n", "{said:?}");
+        // What programs asked for before there was `getaddrinfo`.
+        let mut command = on_pantala(&folder, &[]);
+        command.args(["--dns", &dns, "--", "python3", "-c", OLD_NAMES]);
+        let said: Said = command.output().unwrap().into();
+        assert_eq!(said.out, format!("{} {}\n", host.addr(Family::V4), host.addr(Family::V6)), "{said:?}");
         // Names of this machine are libc's.
         let script = "import socket; print(socket.getaddrinfo('localhost', 80, socket.AF_INET)[0][4])";
         let mut command = on_pantala(&folder, &[]);

@@ -33,6 +33,7 @@ mod load;
 mod memif;
 mod neighbours;
 mod offload;
+mod option_programs;
 mod order;
 mod local_delivery;
 mod pipes;
@@ -83,6 +84,7 @@ harness::main![
     memif,
     neighbours,
     offload,
+    option_programs,
     order,
     local_delivery,
     pipes,

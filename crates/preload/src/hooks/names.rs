@@ -34,7 +34,7 @@ pub unsafe extern "C" fn getaddrinfo(
     let flags = wanted.map_or(0, |hints| hints.ai_flags);
     let family = wanted.map_or(libc::AF_UNSPEC, |hints| hints.ai_family);
     // SAFETY: the program's promise.
-    let found = match unsafe { name(node) }.filter(|_| flags & libc::AI_NUMERICHOST == 0) {
+    let found = match unsafe { name_of(node) }.filter(|_| flags & libc::AI_NUMERICHOST == 0) {
         Some(name) => found(&name, family, flags),
         None => Lookup::Elsewhere,
     };
@@ -63,7 +63,7 @@ fn libc_s() -> Option<GetAddrInfo> {
 ///
 /// # Safety
 /// `node` is null or a string of C.
-unsafe fn name(node: *const c_char) -> Option<String> {
+pub(super) unsafe fn name_of(node: *const c_char) -> Option<String> {
     if node.is_null() {
         return None;
     }
@@ -75,7 +75,7 @@ unsafe fn name(node: *const c_char) -> Option<String> {
     (!is_addr && !is_number && !name.is_empty()).then(|| name.to_owned())
 }
 
-fn found(name: &str, family: c_int, flags: c_int) -> Lookup {
+pub(super) fn found(name: &str, family: c_int, flags: c_int) -> Lookup {
     let families = match family {
         libc::AF_UNSPEC => Families { v4: true, v6: true },
         libc::AF_INET => Families { v4: true, v6: false },

@@ -181,7 +181,7 @@ fn command(bytes: &mut Bytes<'_>) -> Command {
             let (listener, addr) = (number(bytes), (Ipv6Addr::UNSPECIFIED, PORT).into());
             let (only_v6, is_shared) = (bytes.byte() == 0, bytes.byte().is_multiple_of(2));
             let backlog = bytes.byte().into();
-            Command::Listen(Listen { listener, addr, zone: 0, only_v6, is_shared, backlog })
+            Command::Listen(Listen { listener, addr, zone: 0, only_v6, is_shared, backlog: Some(backlog) })
         }
         8..=11 => Command::Offer { listener: number(bytes), lane: number(bytes) },
         12 | 13 => Command::Unlisten(number(bytes)),
@@ -214,7 +214,7 @@ fn link(bytes: &mut Bytes<'_>) -> Link {
 }
 
 fn setting(bytes: &mut Bytes<'_>) -> Setting {
-    let (which, value) = (bytes.byte() % 14, bytes.word());
+    let (which, value) = (bytes.byte() % 15, bytes.word());
     match which {
         0 => Setting::NoDelay(value.is_multiple_of(2)),
         1 => Setting::KeepAlive(value.is_multiple_of(2)),
@@ -229,6 +229,7 @@ fn setting(bytes: &mut Bytes<'_>) -> Setting {
         10 => Setting::TellsUserTimeout(value.is_multiple_of(2)),
         11 => Setting::ToldUserTimeout(value),
         12 => Setting::YieldsUserTimeout(value.is_multiple_of(2)),
+        13 => Setting::NewReno(value.is_multiple_of(2)),
         _ => Setting::Class(value),
     }
 }

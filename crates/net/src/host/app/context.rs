@@ -66,6 +66,15 @@ impl AppContext<'_> {
         tcp::watch::listen(self.cpu, wanted, Watch::new(self.own.id, key))
     }
 
+    /// Takes a place to wait for connections later; what comes then is told under the name `key`.
+    ///
+    /// # Errors
+    ///
+    /// As [`tcp::bind`].
+    pub fn bind(&mut self, wanted: &tcp::Listen, key: u32) -> Result<ListenerId, Error> {
+        tcp::watch::bind(self.cpu, wanted, Watch::new(self.own.id, key))
+    }
+
     /// Begins a connection, which the program calls `key`. It is writable when it stands.
     ///
     /// # Errors

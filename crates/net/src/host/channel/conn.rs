@@ -279,7 +279,7 @@ impl Conn {
     /// Changes how the connection behaves, or will.
     pub(super) fn set(&mut self, cpu: &mut Cpu, setting: Setting) {
         match &mut self.stage {
-            Stage::Prepared(how) => prepare(how, setting),
+            Stage::Prepared(how) => prepare(&mut how.0, &mut how.1, setting),
             Stage::Up(id) => set(cpu, *id, setting),
             Stage::Socket(socket) => socket.set(cpu, setting),
             Stage::Offered(_) | Stage::Over { .. } => {}

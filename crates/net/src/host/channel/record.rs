@@ -25,6 +25,13 @@ pub enum Command {
         /// A lane that was begun.
         lane: u32,
     },
+    /// A listener that has its place takes connections from now on; one that does already has another backlog.
+    Open {
+        /// Its number.
+        listener: u32,
+        /// Connections that may wait to be accepted.
+        backlog: u32,
+    },
     /// Waits for connections no longer.
     Unlisten(u32),
     /// Waits for datagrams, on a lane.
@@ -93,8 +100,8 @@ pub struct Listen {
     pub only_v6: bool,
     /// Others may wait for the same.
     pub is_shared: bool,
-    /// Connections that may wait to be accepted.
-    pub backlog: u32,
+    /// Connections that may wait to be accepted; `None`: it takes its place, and no connections before [`Command::Open`].
+    pub backlog: Option<u32>,
 }
 
 /// A question about a lane of datagrams, and what the program calls the answer.
@@ -169,6 +176,8 @@ pub enum Setting {
     ReceiveBuffer(u32),
     /// The longest segment (`TCP_MAXSEG`).
     MaxSegment(u32),
+    /// Congestion control (`TCP_CONGESTION`): NewReno, or else CUBIC.
+    NewReno(bool),
     /// Time to live, or hop limit (`IP_TTL`, `IPV6_UNICAST_HOPS`).
     Hops(u32),
     /// Type of service, or traffic class (`IP_TOS`, `IPV6_TCLASS`).
@@ -224,7 +233,7 @@ impl Command {
             }
             Self::Listen(Listen { listener, addr, zone, only_v6, is_shared, backlog }) => {
                 let put = Put::new(3).number(listener).addr(addr).short(zone);
-                put.flag(only_v6).flag(is_shared).number(backlog).done()
+                put.flag(only_v6).flag(is_shared).flag(backlog.is_some()).number(backlog.unwrap_or(0)).done()
             }
             Self::Offer { listener, lane } => Put::new(4).number(listener).number(lane).done(),
             Self::Unlisten(listener) => Put::new(5).number(listener).done(),
@@ -241,6 +250,7 @@ impl Command {
                 Put::new(11).question(question).ip(group).link(on).flag(joins).done()
             }
             Self::GroupsBy(question, link) => Put::new(12).question(question).link(link).done(),
+            Self::Open { listener, backlog } => Put::new(13).number(listener).number(backlog).done(),
         }
     }
 
@@ -265,7 +275,7 @@ impl Command {
                 zone: take.short(),
                 only_v6: take.flag(),
                 is_shared: take.flag(),
-                backlog: take.number(),
+                backlog: if take.flag() { Some(take.number()) } else { None },
             }),
             4 => Self::Offer { listener: number, lane: take.number() },
             5 => Self::Unlisten(number),
@@ -282,6 +292,7 @@ impl Command {
                 Join { group: take.ip()?, on: take.link()?, joins: take.flag() },
             ),
             12 => Self::GroupsBy(take.question(number), take.link()?),
+            13 => Self::Open { listener: number, backlog: take.number() },
             _ => return None,
         })
     }
@@ -352,6 +363,7 @@ impl Setting {
             Self::ToldUserTimeout(ms) => (13, ms),
             Self::YieldsUserTimeout(on) => (14, on.into()),
             Self::FastOpens(count) => (15, count),
+            Self::NewReno(on) => (16, on.into()),
         }
     }
 
@@ -372,6 +384,7 @@ impl Setting {
             13 => Self::ToldUserTimeout(value),
             14 => Self::YieldsUserTimeout(value != 0),
             15 => Self::FastOpens(value),
+            16 => Self::NewReno(value != 0),
             _ => return None,
         })
     }

@@ -148,6 +148,7 @@ impl Channel {
             Command::Set(Target::Listener(listener), setting) => self.set_listener(cx, listener, setting)?,
             Command::Connect(wanted) => self.connect(cx, &wanted)?,
             Command::Listen(wanted) => self.listen(cx, &wanted)?,
+            Command::Open { listener, backlog } => self.open(cx, listener, backlog)?,
             Command::Offer { listener, lane } => self.offer(cx, listener, lane)?,
             Command::Unlisten(listener) => self.unlisten(cx, listener)?,
             Command::Bind(question, place) => self.bind(cx, question, place)?,
@@ -202,14 +203,38 @@ impl Channel {
         Ok(())
     }
 
-    fn set_listener(&mut self, cx: &AppContext<'_>, listener: u32, setting: Setting) -> Result<(), Wrong> {
+    fn set_listener(
+        &mut self,
+        cx: &mut AppContext<'_>,
+        listener: u32,
+        setting: Setting,
+    ) -> Result<(), Wrong> {
         let place = self.listener(listener)?;
         if matches!(place, Listener::Free) {
             *place = Listener::Prepared(Box::new((cx.cpu.sysctls.tcp, IpTxParams::default())));
         }
-        // What one accepts that waits already stays as it was begun.
-        if let Listener::Prepared(how) = place {
-            prepare(how, setting);
+        match place {
+            Listener::Prepared(how) => prepare(&mut how.0, &mut how.1, setting),
+            // Connections that wait to be accepted stay as they were begun.
+            Listener::Open(id, _) => {
+                let set = |settings: &mut Settings, tx_params: &mut IpTxParams| {
+                    prepare(settings, tx_params, setting);
+                };
+                // It is there while it has its number.
+                let _ = tcp::change_listener(cx.cpu, *id, set);
+            }
+            Listener::Free => {}
+        }
+        Ok(())
+    }
+
+    /// A listener takes connections; one that is gone needs nothing.
+    fn open(&mut self, cx: &mut AppContext<'_>, listener: u32, backlog: u32) -> Result<(), Wrong> {
+        if let Listener::Open(id, _) = self.listener(listener)? {
+            let id = *id;
+            if let Some(settings) = tcp::listener_settings(cx.cpu, id) {
+                let _ = tcp::open(cx.cpu, id, backlog as usize, settings);
+            }
         }
         Ok(())
     }
@@ -222,9 +247,10 @@ impl Channel {
             Listener::Prepared(how) => **how,
             Listener::Open(..) => return Err(Wrong),
         };
-        let backlog = backlog as usize;
+        let opens = backlog.is_some();
+        let backlog = backlog.unwrap_or(0) as usize;
         let listen = tcp::Listen { addr, zone, only_v6, backlog, is_shared, settings, tx_params };
-        let begun = cx.listen(&listen, listener);
+        let begun = if opens { cx.listen(&listen, listener) } else { cx.bind(&listen, listener) };
         let at = begun.map(|id| tcp::local(cx.cpu, id).unwrap_or(addr));
         let place = self.listener(listener)?;
         *place = begun.map_or(Listener::Free, |id| Listener::Open(id, VecDeque::new()));

@@ -2,6 +2,7 @@
 
 use super::record::Setting;
 use crate::base::time::Duration;
+use crate::host::tcp::congestion::Algorithm;
 use crate::host::tcp::settings::{Change, Settings};
 use crate::host::udp;
 use crate::ip::ip_tx::IpTxParams;
@@ -44,13 +45,14 @@ pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
         Setting::MaxSegment(bytes) => {
             Change::MaxSegment(u16::try_from(bytes.max(SEGMENT_MIN)).unwrap_or(u16::MAX))
         }
+        Setting::NewReno(on) => Change::Algorithm(if on { Algorithm::NewReno } else { Algorithm::Cubic }),
         Setting::Hops(hops) => return Wanted::Hops(byte(hops)),
         Setting::Class(class) => return Wanted::Class(byte(class)),
     })
 }
 
 /// Applies a setting to the options of a future connection.
-pub(super) fn prepare((settings, tx_params): &mut (Settings, IpTxParams), setting: Setting) {
+pub(super) fn prepare(settings: &mut Settings, tx_params: &mut IpTxParams, setting: Setting) {
     match wanted(setting, settings) {
         Wanted::Change(change) => settings.take(change),
         Wanted::Hops(hops) => tx_params.hops = hops,

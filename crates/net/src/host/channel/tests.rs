@@ -27,7 +27,7 @@ fn open(bench: &mut Bench) -> Result<Client, Error> {
 
 fn listen(listener: u32, port: u16) -> Command {
     let addr = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), port).into();
-    Command::Listen(Listen { listener, addr, zone: 0, only_v6: false, is_shared: false, backlog: 9 })
+    Command::Listen(Listen { listener, addr, zone: 0, only_v6: false, is_shared: false, backlog: Some(9) })
 }
 
 fn say(client: &mut Client, command: &Command) {
@@ -115,6 +115,29 @@ fn listeners_and_offers_beyond_their_bounds_close_the_channel_and_nobody_else() 
         }
         assert_eq!(client.is_over(), is_wrong);
     }
+}
+
+#[test]
+fn a_place_takes_connections_once_it_is_opened_and_its_settings_can_change() {
+    let mut bench = Bench::new(1);
+    let mut client = open(&mut bench).unwrap();
+    let addr = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 80).into();
+    let place = Listen { listener: 3, addr, zone: 0, only_v6: false, is_shared: false, backlog: None };
+    say(&mut client, &Command::Listen(place));
+    bench.run();
+    let listed = |bench: &Bench| bench.cpu().tcp.as_ref().unwrap().page_of_listeners(0, 9).0;
+    assert!(listed(&bench).is_empty());
+    for backlog in [7, 5] {
+        say(&mut client, &Command::Set(Target::Listener(3), Setting::NoDelay(true)));
+        say(&mut client, &Command::Open { listener: 3, backlog });
+        bench.run();
+        let backlogs: Vec<usize> = listed(&bench).iter().map(|listener| listener.backlog).collect();
+        assert_eq!(backlogs, [backlog as usize]);
+    }
+    // One that is not there needs nothing.
+    say(&mut client, &Command::Open { listener: 4, backlog: 1 });
+    bench.run();
+    assert!(!client.is_over());
 }
 
 #[test]

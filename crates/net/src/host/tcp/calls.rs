@@ -136,6 +136,27 @@ pub fn set_listener_tx_params(cpu: &mut Cpu, id: ListenerId, tx_params: IpTxPara
     Ok(())
 }
 
+/// Returns how connections of a listener will behave; `None` if there is none.
+#[must_use]
+pub fn listener_settings(cpu: &Cpu, id: ListenerId) -> Option<Settings> {
+    Some(cpu.tcp.as_ref()?.listeners.get(id)?.listen.settings)
+}
+
+/// Changes how connections behave that a listener accepts from now on, and how their packets look.
+///
+/// # Errors
+///
+/// [`Error::NotFound`].
+pub fn change_listener(
+    cpu: &mut Cpu,
+    id: ListenerId,
+    what: impl FnOnce(&mut Settings, &mut IpTxParams),
+) -> Result<(), Error> {
+    let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.get_mut(id)).ok_or(Error::NotFound)?;
+    listener.change(what);
+    Ok(())
+}
+
 /// Closes a listener, and gives the port up. Connections not accepted go to others of the group, or are reset.
 pub fn unlisten(cpu: &mut Cpu, id: ListenerId) {
     let left = cpu.tcp.as_mut().map(|pcbs| pcbs.unlisten(id));

@@ -160,6 +160,12 @@ impl Listener {
         (self.is_open, self.suited) = (true, None);
     }
 
+    /// Changes how connections behave that are accepted from now on.
+    pub(super) fn change(&mut self, what: impl FnOnce(&mut Settings, &mut IpTxParams)) {
+        what(&mut self.listen.settings, &mut self.listen.tx_params);
+        self.suited = None;
+    }
+
     /// Returns the settings for a connection on this route.
     pub(super) fn suited(&mut self, along: Along, shared: &mut Shared) -> Arc<Settings> {
         match &self.suited {

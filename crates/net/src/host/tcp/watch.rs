@@ -88,7 +88,18 @@ fn is_news(watch: &Watch, tcb: &Tcb) -> bool {
 ///
 /// As [`super::listen()`].
 pub(crate) fn listen(cpu: &mut Cpu, wanted: &Listen, watch: Watch) -> Result<ListenerId, Error> {
-    let id = super::listen(cpu, wanted)?;
+    let id = bind(cpu, wanted, watch)?;
+    super::open(cpu, id, wanted.backlog, wanted.settings)?;
+    Ok(id)
+}
+
+/// Takes a place to wait for connections later, for a program.
+///
+/// # Errors
+///
+/// As [`super::bind()`].
+pub(crate) fn bind(cpu: &mut Cpu, wanted: &Listen, watch: Watch) -> Result<ListenerId, Error> {
+    let id = super::bind(cpu, wanted)?;
     if let Some(listener) = pcbs(cpu).listeners.get_mut(id) {
         listener.watch = Some(watch);
     }

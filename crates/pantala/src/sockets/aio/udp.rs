@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::task::{Context, Poll, Waker};
 use std::io;
 
-use net::channel::Setting;
+use net::channel::{Join, Link, Setting};
 
 use super::ToSocketAddrs;
 use super::addrs::{each, first};
@@ -151,6 +151,25 @@ impl UdpSocket {
         into: &mut [u8],
     ) -> Poll<io::Result<(usize, SocketAddr)>> {
         self.0.poll_recv(context.waker(), into)
+    }
+
+    /// Polls [`Self::recv_datagram`].
+    pub(crate) fn poll_recv_datagram(
+        &self,
+        context: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<Received>> {
+        self.0.poll_datagram(context.waker(), into, true)
+    }
+
+    /// Listens to a group, or no longer, on the link of an interface.
+    pub(crate) async fn join(&self, wanted: Join) -> io::Result<()> {
+        self.0.join(wanted).await
+    }
+
+    /// Sends to groups by an interface.
+    pub(crate) async fn send_groups_by(&self, link: Link) -> io::Result<()> {
+        self.0.send_groups_by(link).await
     }
 
     /// Sends a datagram now.

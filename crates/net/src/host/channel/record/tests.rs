@@ -20,10 +20,18 @@ fn commands() -> Vec<Command> {
             zone,
         }));
         all.push(Command::Connect(Connect { lane, remote: addr, local: None, port: None, zone: 0 }));
-        let (listener, backlog) = (5, 128);
+        let (listener, backlog) = (5, Some(128));
         all.push(Command::Listen(Listen { listener, addr, zone, only_v6: true, is_shared: false, backlog }));
-        all.push(Command::Listen(Listen { listener, addr, zone, only_v6: false, is_shared: true, backlog }));
+        all.push(Command::Listen(Listen {
+            listener,
+            addr,
+            zone,
+            only_v6: false,
+            is_shared: true,
+            backlog: None,
+        }));
     }
+    all.push(Command::Open { listener: 5, backlog: 7 });
     for addr in addrs() {
         let (question, zone) = (Question { lane: 3, serial: u32::MAX }, 7);
         let bind = Bind { addr, zone, only_v6: addr.is_ipv6(), is_shared: addr.is_ipv4() };

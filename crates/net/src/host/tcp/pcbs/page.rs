@@ -88,6 +88,12 @@ impl Pcbs {
         (listed, next)
     }
 
+    /// The connection between `ends`, if there is one, with all that is known of it at `now`.
+    #[must_use]
+    pub fn listed_at(&self, ends: &FourTuple, now: Instant) -> Option<Listed> {
+        self.listed(self.find(ends)?, Some(now))
+    }
+
     /// All that stands at `from` or behind it in its bucket, in order, and where the next bucket begins.
     fn piece(&self, from: u128) -> (Vec<(u128, Found)>, Option<u128>) {
         let mut living = Vec::new();

@@ -1,0 +1,304 @@
+//! `pantala run`: socket options and control messages of unmodified programs.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use dev::sys::process::end_with_parent;
+
+use crate::lab::at;
+use crate::pantala::{Folder, Said};
+use crate::programs::{Running, lab, on_pantala};
+use crate::wait::{PATIENCE, until};
+
+/// Options that are set before `connect`, and after it, and what they read as.
+const OPTIONS: &str = r"
+import socket, struct, sys
+host, port = sys.argv[1], int(sys.argv[2])
+v6 = ':' in host
+family = socket.AF_INET6 if v6 else socket.AF_INET
+SOL, TCP, IP, IPV6 = socket.SOL_SOCKET, socket.IPPROTO_TCP, socket.IPPROTO_IP, socket.IPPROTO_IPV6
+HOPS, CLASS = ((IPV6, 16), (IPV6, 67)) if v6 else ((IP, 2), (IP, 1))
+def errno(call, *args):
+    try:
+        call(*args)
+    except OSError as why:
+        return why.errno
+s = socket.socket(family)
+s.settimeout(10)
+before = {(SOL, socket.SO_KEEPALIVE): 1, (TCP, socket.TCP_KEEPIDLE): 33, (TCP, socket.TCP_KEEPCNT): 5,
+          (TCP, socket.TCP_USER_TIMEOUT): 4321, HOPS: 17, CLASS: 0x28}
+for (level, option), value in before.items():
+    s.setsockopt(level, option, value)
+s.setsockopt(TCP, socket.TCP_MAXSEG, 700)
+s.setsockopt(TCP, socket.TCP_CONGESTION, b'reno')
+s.connect((host, port))
+for (level, option), value in before.items():
+    assert s.getsockopt(level, option) == value, (level, option)
+assert s.getsockopt(TCP, socket.TCP_CONGESTION, 16).rstrip(b'\0') == b'reno'
+s.setsockopt(TCP, socket.TCP_CONGESTION, b'cubic')
+assert s.getsockopt(TCP, socket.TCP_CONGESTION, 16).rstrip(b'\0') == b'cubic'
+s.setsockopt(TCP, socket.TCP_KEEPIDLE, 44)
+assert s.getsockopt(TCP, socket.TCP_KEEPIDLE) == 44
+# The kind of the socket.
+for option, value in ((socket.SO_TYPE, socket.SOCK_STREAM), (39, family), (38, TCP), (socket.SO_ERROR, 0), (30, 0)):
+    assert s.getsockopt(SOL, option) == value, option
+assert 600 <= s.getsockopt(TCP, socket.TCP_MAXSEG) <= 700
+# Nagle's algorithm is off until it is asked for.
+assert s.getsockopt(TCP, socket.TCP_NODELAY) == 1
+s.setsockopt(TCP, socket.TCP_NODELAY, 0)
+assert s.getsockopt(TCP, socket.TCP_NODELAY) == 0
+# TCP_INFO, cut where the program's buffer ends.
+info = s.getsockopt(TCP, socket.TCP_INFO, 104)
+assert len(info) == 104 and info[0] == 1, info
+assert struct.unpack('I', info[20:24])[0] == 700, 'the segment that we have asked for'
+s.sendall(b'x' * 5000)
+assert s.recv(1) == b'!'
+info = s.getsockopt(TCP, socket.TCP_INFO, 300)
+acked, received = struct.unpack('QQ', info[120:136])
+assert len(info) == 248 and received == 1 and acked >= 5000, (len(info), acked, received)
+# What cannot be.
+assert errno(s.setsockopt, TCP, socket.TCP_KEEPIDLE, 0) == 22
+assert errno(s.setsockopt, TCP, socket.TCP_MAXSEG, 10) == 22
+assert errno(s.setsockopt, TCP, socket.TCP_CONGESTION, b'none') == 2
+assert errno(s.setsockopt, SOL, 25, b'eth0\0') == 19
+assert errno(s.setsockopt, TCP, 14, b'0' * 8) == 92
+assert errno(s.getsockopt, TCP, 99) == 92
+# Closed without lingering, it is reset.
+s.setsockopt(SOL, socket.SO_LINGER, struct.pack('ii', 1, 0))
+s.close()
+print('done')
+";
+
+/// The peer of that in the kernel: the segments that it may send, and how the connection ends.
+const PEER: &str = r"
+import socket, sys
+family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
+l = socket.socket(family)
+l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+l.bind((sys.argv[1], int(sys.argv[2])))
+l.listen()
+while True:
+    c, _ = l.accept()
+    count = 0
+    try:
+        while True:
+            data = c.recv(65536)
+            if not data:
+                break
+            count += len(data)
+            if count == 5000:
+                c.sendall(b'!')
+        if count:
+            print('fin', flush=True)
+    except ConnectionResetError:
+        print(count, c.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= 700, 'reset', flush=True)
+        break
+";
+
+fn options_of_an_unmodified_program_reach_the_stack() {
+    let test = "option_programs::options_of_an_unmodified_program_reach_the_stack";
+    let folder = Folder::new();
+    let Some(lab) = lab(test, &folder, "") else { return };
+    let host = &lab.hosts[0];
+    lab.both(|family| {
+        let to = host.addr(family).to_string();
+        let mut peer = Command::new("python3");
+        peer.args(["-c", PEER, &to, "7000"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let peer = end_with_parent(host.netns.put(&mut peer).unwrap()).spawn().unwrap();
+        let at = at(host.addr(family), 7000);
+        until("the peer listens", || host.netns.run(|| TcpStream::connect(at)).unwrap().ok());
+        let said: Said =
+            on_pantala(&folder, &["python3", "-c", OPTIONS, &to, "7000"]).output().unwrap().into();
+        assert_eq!((said.code, &*said.out), (Some(0), "done\n"), "{said:?}");
+        let seen = String::from_utf8(peer.wait_with_output().unwrap().stdout).unwrap();
+        assert_eq!(seen, "5000 True reset\n");
+    });
+}
+
+/// Binds, says so, and listens when it is told to; then serves connections that differ in what they inherit.
+const LISTENER: &str = r"
+import socket, sys
+family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
+SOL, TCP = socket.SOL_SOCKET, socket.IPPROTO_TCP
+l = socket.socket(family)
+l.bind((sys.argv[1], 0))
+assert l.getsockopt(SOL, socket.SO_ACCEPTCONN) == 0
+print(l.getsockname()[1], flush=True)
+sys.stdin.readline()
+l.setsockopt(SOL, socket.SO_KEEPALIVE, 1)
+l.setsockopt(TCP, socket.TCP_KEEPIDLE, 77)
+l.listen(3)
+l.listen(5)
+assert l.getsockopt(SOL, socket.SO_ACCEPTCONN) == 1
+assert l.getsockopt(TCP, socket.TCP_INFO, 1)[0] == 10
+print('listens', flush=True)
+c, _ = l.accept()
+assert (c.getsockopt(SOL, socket.SO_KEEPALIVE), c.getsockopt(TCP, socket.TCP_KEEPIDLE)) == (1, 77)
+assert c.getsockopt(SOL, socket.SO_ACCEPTCONN) == 0
+c.sendall(b'inherited')
+sys.stdin.readline()
+";
+
+fn a_bound_socket_refuses_connections_until_it_listens() {
+    let test = "option_programs::a_bound_socket_refuses_connections_until_it_listens";
+    let folder = Folder::new();
+    let Some(lab) = lab(test, &folder, "") else { return };
+    let host = &lab.hosts[0];
+    lab.both(|family| {
+        let own = host.router(family).to_string();
+        let mut command = on_pantala(&folder, &["python3", "-c", LISTENER, &own]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = end_with_parent(&mut command).spawn().unwrap();
+        let mut tells = program.stdin.take().unwrap();
+        let mut says = BufReader::new(program.stdout.take().unwrap()).lines();
+        let _ends = Running(program);
+        let port: u16 = says.next().unwrap().unwrap().parse().unwrap();
+        let connect = || {
+            let at = at(host.router(family), port);
+            host.netns.run(|| TcpStream::connect_timeout(&at, PATIENCE)).unwrap()
+        };
+        let refused = connect().unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused, "{refused}");
+        writeln!(tells).unwrap();
+        assert_eq!(says.next().unwrap().unwrap(), "listens");
+        let queues = lab.pantala().shows("netstat -L");
+        assert!(queues.lines().any(|line| line.contains("/5 ") || line.contains("/10 ")), "{queues}");
+        let mut stream = connect().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut got = [0; 9];
+        stream.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"inherited");
+    });
+}
+
+/// Control messages, errors, peers that change, and groups.
+const DATAGRAMS: &str = r"
+import ctypes, select, socket, struct, sys
+host, own, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+v6 = ':' in host
+family = socket.AF_INET6 if v6 else socket.AF_INET
+LEVEL = socket.IPPROTO_IPV6 if v6 else socket.IPPROTO_IP
+WANTS, TYPES = ((49, 51, 66), (50, 52, 67)) if v6 else ((8, 12, 13), (8, 2, 1))
+libc = ctypes.CDLL(None, use_errno=True)
+def new():
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.settimeout(10)
+    return s
+def errno(call, *args):
+    try:
+        call(*args)
+    except OSError as why:
+        return why.errno
+def received(s, text):
+    data, control, flags, sender = s.recvmsg(100, 200)
+    assert (data, flags, sender[:2]) == (text, 0, (host, port)), (data, flags, sender)
+    assert [(level, kind) for level, kind, _ in control] == [(LEVEL, kind) for kind in TYPES], control
+    info = control[0][2]
+    assert socket.inet_ntop(family, info[:16] if v6 else info[8:12]) == own
+    return [int.from_bytes(value, 'little') for _, _, value in control[1:]]
+# Of a socket without a peer, and with one.
+s = new()
+for option in WANTS:
+    s.setsockopt(LEVEL, option, 1)
+s.sendto(b'one', (host, port))
+assert received(s, b'one') == [64, 0]
+s.connect((host, port))
+s.send(b'two')
+assert received(s, b'two') == [64, 0]
+assert s.send(b'0123456789') == 10
+assert s.recvmsg(4, 200)[0::2] == (b'0123', socket.MSG_TRUNC)
+assert s.send(b'0123456789') == 10
+assert s.recvmsg(100, 8)[0::2] == (b'0123456789', socket.MSG_CTRUNC)
+# Time to live and class of one datagram: the peer answers with what it has seen.
+s.sendmsg([b'see'], [(LEVEL, TYPES[1], struct.pack('i', 9)), (LEVEL, TYPES[2], struct.pack('i', 0x40))])
+assert s.recv(100) == b'9 64'
+s.send(b'see')
+assert s.recv(100) == b'64 0'
+s.setsockopt(*((41, 16) if v6 else (0, 2)), 33)
+s.send(b'see')
+assert s.recv(100) == b'33 0'
+# Another host than the peer, whose answer is not for this socket; then without a peer.
+s.sendto(b'three', (host, port + 1))
+s.send(b'peer')
+assert s.recv(100) == b'peer'
+none = (ctypes.c_char * 28)()
+assert libc.connect(s.fileno(), none, 16) == 0, ctypes.get_errno()
+assert errno(s.getpeername) == 107
+s.sendto(b'four', (host, port + 1))
+assert s.recvfrom(100)[0] == b'FOUR'
+# A port where none listens: the next call that receives fails, once.
+r = new()
+r.connect((host, 9))
+r.send(b'x')
+assert select.select([r], [], [], 10)[0] == [r]
+assert errno(r.recv, 10) == 111
+r.send(b'x')
+assert errno(r.recv, 10, socket.MSG_PEEK) == 111
+r.setblocking(False)
+assert errno(r.recv, 10) == 11
+# A group, whose datagrams come back to this host.
+g = new()
+g.bind(('', 5353))
+group = 'ff02::1234' if v6 else '239.1.2.3'
+if v6:
+    g.setsockopt(LEVEL, socket.IPV6_JOIN_GROUP, socket.inet_pton(family, group) + struct.pack('I', 0))
+else:
+    g.setsockopt(LEVEL, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton(own))
+    g.setsockopt(LEVEL, socket.IP_MULTICAST_IF, socket.inet_aton(own))
+HOPS, LOOP = (18, 19) if v6 else (33, 34)
+g.setsockopt(LEVEL, HOPS, 3)
+assert (g.getsockopt(LEVEL, HOPS), g.getsockopt(LEVEL, LOOP)) == (3, 1)
+g.sendto(b'group', (group, 5353))
+assert g.recv(100) == b'group'
+assert errno(g.setsockopt, LEVEL, 99, 1) == 92
+assert errno(g.setsockopt, socket.IPPROTO_TCP, 1, 1) == 92
+print('done')
+";
+
+/// Answers datagrams in the kernel: as they came, with their time to live and class, and on the next port in upper case.
+const ANSWERS: &str = r"
+import select, socket, sys
+v6 = ':' in sys.argv[1]
+family = socket.AF_INET6 if v6 else socket.AF_INET
+LEVEL = socket.IPPROTO_IPV6 if v6 else socket.IPPROTO_IP
+sockets = []
+for port in (int(sys.argv[2]), int(sys.argv[2]) + 1):
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    for option in ((51, 66) if v6 else (12, 13)):
+        s.setsockopt(LEVEL, option, 1)
+    s.bind((sys.argv[1], port))
+    sockets.append(s)
+print('ready', flush=True)
+while True:
+    for s in select.select(sockets, [], [])[0]:
+        data, control, _, sender = s.recvmsg(2000, 200)
+        if data == b'see':
+            data = b' '.join(b'%d' % int.from_bytes(value, 'little') for _, _, value in control)
+        s.sendto(data if s is sockets[0] else data.upper(), sender)
+";
+
+fn control_messages_errors_and_groups_of_an_unmodified_program() {
+    let test = "option_programs::control_messages_errors_and_groups_of_an_unmodified_program";
+    let folder = Folder::new();
+    let Some(lab) = lab(test, &folder, "") else { return };
+    let host = &lab.hosts[0];
+    lab.both(|family| {
+        let [to, own] = [host.addr(family), host.router(family)].map(|addr| addr.to_string());
+        let mut peer = Command::new("python3");
+        peer.args(["-c", ANSWERS, &to, "7100"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut peer = end_with_parent(host.netns.put(&mut peer).unwrap()).spawn().unwrap();
+        let ready = BufReader::new(peer.stdout.take().unwrap()).lines().next();
+        let _ends = Running(peer);
+        assert_eq!(ready.unwrap().unwrap(), "ready");
+        let program = ["python3", "-c", DATAGRAMS, &to, &own, "7100"];
+        let said: Said = on_pantala(&folder, &program).output().unwrap().into();
+        assert_eq!((said.code, &*said.out), (Some(0), "done\n"), "{said:?}");
+    });
+}
+
+harness::tests![
+    options_of_an_unmodified_program_reach_the_stack,
+    a_bound_socket_refuses_connections_until_it_listens,
+    control_messages_errors_and_groups_of_an_unmodified_program,
+];
