@@ -9,7 +9,7 @@ use super::firewall::firewall_metrics;
 use super::stack::{Stack, Web};
 use super::types::{
     Counters, Error, HttpListener, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo,
-    MemifState, Netisr, OutputQueue, Pool, RouteSource, RouteSourceState,
+    MemifState, Netisr, OutputQueue, Pool, Programs, RouteSource, RouteSourceState,
 };
 use crate::serve::Hit;
 
@@ -27,6 +27,7 @@ pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     webs(&mut page, &stack.webs());
     route_sources(&mut page, &stack.route_sources()?);
     http(&mut page, stack.http().as_ref());
+    programs(&mut page, stack.programs()?.as_ref());
     Ok(page.0)
 }
 
@@ -254,6 +255,43 @@ fn http(page: &mut Page, listener: Option<&HttpListener>) {
             page.head(name, "counter", "Events at the HTTP listener.");
         }
         page.value(name, &[("event", &counter.name)], counter.count);
+    }
+}
+
+type PerPrograms = (&'static str, &'static str, &'static str, fn(&Programs) -> u64);
+
+const PROGRAMS: &[PerPrograms] = &[
+    ("pantala_programs", "gauge", "Processes that have sockets of the stack.", |all| {
+        all.programs.len() as u64
+    }),
+    ("pantala_program_sockets", "gauge", "Sockets of unmodified programs.", |all| {
+        all.programs.iter().map(|program| program.sockets).sum()
+    }),
+    ("pantala_program_queued_bytes", "gauge", "Bytes that wait in Unix sockets of programs.", |all| {
+        all.programs.iter().map(|program| program.queued_bytes).sum()
+    }),
+    ("pantala_program_sockets_limit", "gauge", "Sockets that a user may have.", |all| all.sockets_max),
+    ("pantala_program_requests_total", "counter", "Requests of programs.", |all| all.counters.requests),
+    ("pantala_program_refused_total", "counter", "Requests refused by a user's rights or limits.", |all| {
+        all.counters.refused
+    }),
+    ("pantala_program_transfers_total", "counter", "Reads and writes that moved data.", |all| {
+        all.counters.transfers
+    }),
+    ("pantala_program_sent_bytes_total", "counter", "Bytes from programs to the network.", |all| {
+        all.counters.sent_bytes
+    }),
+    ("pantala_program_received_bytes_total", "counter", "Bytes from the network to programs.", |all| {
+        all.counters.received_bytes
+    }),
+];
+
+/// Unmodified programs, if they are served.
+fn programs(page: &mut Page, programs: Option<&Programs>) {
+    for (name, kind, help, read) in PROGRAMS {
+        let Some(all) = programs else { return };
+        page.head(name, kind, help);
+        page.value(name, &[], read(all));
     }
 }
 

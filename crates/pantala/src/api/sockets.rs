@@ -1,6 +1,8 @@
 //! The interface between the admin API and TCP, UDP and ICMP.
 
-use super::types::{Error, Group, RawSockets, TcpConnections, TcpEnds, TcpListeners, UdpSockets};
+use super::types::{
+    Error, Group, ProgramSockets, Programs, RawSockets, TcpConnections, TcpEnds, TcpListeners, UdpSockets,
+};
 
 /// Connections and sockets that can be looked at; a part of [`super::stack::Stack`].
 ///
@@ -41,6 +43,22 @@ pub trait Sockets {
     /// # Errors
     /// As for connections.
     fn groups(&mut self) -> Result<Vec<Group>, Error>;
+
+    /// Unmodified programs that have sockets; `None` if none are served.
+    ///
+    /// # Errors
+    /// The thread that serves programs does not answer.
+    fn programs(&mut self) -> Result<Option<Programs>, Error> {
+        Ok(None)
+    }
+
+    /// A part of the sockets of programs.
+    ///
+    /// # Errors
+    /// As for connections.
+    fn program_sockets(&mut self, _after: Option<&str>, _limit: usize) -> Result<ProgramSockets, Error> {
+        Ok(ProgramSockets::default())
+    }
 
     /// Ends a connection here and now. The other end is told by a reset, and the program that holds it by an error.
     ///

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::{
     Failure, Session, check, config, dhcp, drill, extcap, ifconfig, init, intrctl, ip, ipfw, neighbours,
-    netstat, ping, route, run, serve, sysctl, tcpdrop, tcpdump, trace, up, why,
+    netstat, ping, ps, route, run, serve, sysctl, tcpdrop, tcpdump, trace, up, why,
 };
 use crate::api::client::Client;
 use crate::api::{DEFAULT_SOCKET, ReloadRequest, Reloaded};
@@ -160,6 +160,9 @@ pub(crate) enum Command {
     /// Send echo requests from the running stack
     #[command(override_usage = ping::USAGE, after_help = ping::HELP)]
     Ping(Words),
+    /// Show unmodified programs that have sockets of the running stack
+    #[command(override_usage = ps::USAGE, after_help = ps::HELP)]
+    Ps(Words),
 }
 
 const RELOAD_HELP: &str = "\
@@ -294,7 +297,8 @@ impl Command {
             | Self::Arp(words)
             | Self::Ndp(words)
             | Self::Dhcp(words)
-            | Self::Ping(words) => Some(words),
+            | Self::Ping(words)
+            | Self::Ps(words) => Some(words),
         }
     }
 
@@ -406,6 +410,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         Command::Ndp(_) => neighbours::Neighbours::ndp(&words)?.run(session),
         Command::Dhcp(_) => dhcp::Dhcp::read(&words)?.run(session),
         Command::Ping(_) => ping::Ping::read(&words)?.run(session),
+        Command::Ps(_) => ps::Ps::read(&words)?.run(session),
     }
 }
 

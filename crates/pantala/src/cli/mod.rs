@@ -18,6 +18,7 @@ mod line;
 mod neighbours;
 mod netstat;
 mod ping;
+mod ps;
 mod resolve;
 mod route;
 mod run;

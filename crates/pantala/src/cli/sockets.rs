@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use super::{Failure, Session};
 use crate::api::client::escaped;
 use crate::api::{
-    Family, RawSocket, RawSockets, TcpConnection, TcpConnections, TcpListener, TcpListeners, UdpSocket,
-    UdpSockets,
+    Family, ProgramSocket, ProgramSockets, RawSocket, RawSockets, TcpConnection, TcpConnections, TcpListener,
+    TcpListeners, UdpSocket, UdpSockets,
 };
 use crate::show::sockets as show;
 
@@ -60,6 +60,13 @@ impl Part for UdpSockets {
     }
 }
 
+impl Part for ProgramSockets {
+    type Row = ProgramSocket;
+    fn open(self) -> (Vec<ProgramSocket>, Option<String>) {
+        (self.sockets, self.next)
+    }
+}
+
 impl Part for RawSockets {
     type Row = RawSocket;
     fn open(self) -> (Vec<RawSocket>, Option<String>) {
@@ -100,6 +107,11 @@ pub(crate) fn connections(
     see: impl FnMut(Vec<TcpConnection>, &mut Session<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     each::<TcpConnections>(&format!("/v1/tcp/connections?info={info}&"), session, see)
+}
+
+/// The programs of sockets; a stack without programs has none.
+pub(crate) fn owners(session: &mut Session<'_>) -> show::Owners {
+    show::Owners::new(all::<ProgramSockets>("/v1/programs/sockets?", session).unwrap_or_default())
 }
 
 #[derive(Serialize)]
@@ -159,17 +171,18 @@ impl Which {
             return self.show_json(session);
         }
         session.term.show(&show::head(self.all))?;
+        let owners = owners(session);
         if let Some(listeners) = self.listeners(session)? {
-            session.term.show(&show::listening(&listeners))?;
+            session.term.show(&show::listening(&listeners, &owners))?;
         }
         if self.has(Protocol::Tcp) {
             connections(self.info, session, |mut rows, session| {
                 rows.retain(|row| self.is_of(row.ends.local));
-                Ok(session.term.show(&show::connections(&rows))?)
+                Ok(session.term.show(&show::connections(&rows, &owners))?)
             })?;
         }
         if let Some(sockets) = self.sockets(session)? {
-            session.term.show(&show::udp(&sockets))?;
+            session.term.show(&show::udp(&sockets, &owners))?;
         }
         if let Some(sockets) = self.raw_sockets(session)? {
             session.term.show(&show::raw(&sockets))?;

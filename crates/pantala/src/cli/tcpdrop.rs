@@ -10,18 +10,21 @@ use diagnostic::did_you_mean;
 pub(crate) const USAGE: &str = "\
 pantala tcpdrop LADDR LPORT FADDR FPORT
        pantala tcpdrop [-l] -a
-       pantala tcpdrop [-l] -s STATE";
+       pantala tcpdrop [-l] -s STATE
+       pantala tcpdrop [-l] -p PROGRAM";
 
-pub(crate) const HELP: &str = "  -a        all connections; listeners stay
-  -s STATE  all connections in a state, as netstat -an prints it
-  -l        drop nothing: print the commands that would
+pub(crate) const HELP: &str = "  -a          all connections; listeners stay
+  -s STATE    all connections in a state, as netstat -an prints it
+  -p PROGRAM  those of an unmodified program, by its PID or its command
+  -l          drop nothing: print the commands that would
 
 The peer gets a reset; the application gets ECONNABORTED. A link-local address
 has its interface behind it: fe80::1%lan
 
 Examples:
   pantala tcpdrop 192.0.2.1 80 198.51.100.7 40000
-  pantala tcpdrop -l -s FIN_WAIT_2";
+  pantala tcpdrop -l -s FIN_WAIT_2
+  pantala tcpdrop -p nginx";
 
 const STATES: &[TcpState] = &[
     TcpState::Closed,
@@ -39,19 +42,20 @@ const STATES: &[TcpState] = &[
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Tcpdrop {
     One(TcpEnds),
-    Many { only_say: bool, state: Option<TcpState> },
+    Many { only_say: bool, state: Option<TcpState>, program: Option<String> },
 }
 
 impl Tcpdrop {
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
-        let flags = Flags::read("tcpdrop", words, "al", "s")?;
+        let flags = Flags::read("tcpdrop", words, "al", "sp")?;
         let state = flags.value('s').map(state).transpose()?;
-        if flags.has('a') || state.is_some() {
+        let program = flags.value('p').map(str::to_owned);
+        if flags.has('a') || state.is_some() || program.is_some() {
             flags.no_operands("tcpdrop")?;
-            return Ok(Self::Many { only_say: flags.has('l'), state });
+            return Ok(Self::Many { only_say: flags.has('l'), state, program });
         }
         if flags.has('l') {
-            return Err(Failure::usage("tcpdrop: -l needs -a or -s STATE"));
+            return Err(Failure::usage("tcpdrop: -l needs -a, -s STATE or -p PROGRAM"));
         }
         match flags.operands.as_slice() {
             [local, local_port, foreign, foreign_port] => {
@@ -73,16 +77,28 @@ impl Tcpdrop {
                 let () = session.client.post("/v1/tcp/drop", &ends)?;
                 session.done(&format!("{}: dropped\n", words(&ends)))
             }
-            Self::Many { only_say, state } => many(only_say, state, session),
+            Self::Many { only_say, state, program } => many(only_say, state, program.as_deref(), session),
         }
     }
 }
 
 /// Connections that ended by themselves meanwhile count as dropped.
-fn many(only_say: bool, state: Option<TcpState>, session: &mut Session<'_>) -> Result<(), Failure> {
+fn many(
+    only_say: bool,
+    state: Option<TcpState>,
+    program: Option<&str>,
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
+    let owners = sockets::owners(session);
+    let is_meant = |ends: &TcpEnds| {
+        program.is_none_or(|named| {
+            owners.of(ends).is_some_and(|owner| owner.command == named || owner.pid.to_string() == named)
+        })
+    };
     let mut all = Vec::new();
     sockets::connections(false, session, |rows, _| {
         let meant = rows.into_iter().filter(|row| state.is_none_or(|state| row.state == state));
+        let meant = meant.filter(|row| is_meant(&row.ends));
         // What has ended, and is held by its program, cannot be ended once more.
         all.extend(meant.filter(|row| row.state != TcpState::Closed).map(|row| row.ends));
         Ok(())
@@ -152,9 +168,12 @@ mod tests {
             assert_eq!((ends.local_port, ends.foreign_port), (80, 4000), "{line}");
             assert_eq!(ends.interface.as_deref(), interface);
         }
-        assert_eq!(read("-la").unwrap(), Tcpdrop::Many { only_say: true, state: None });
-        let waits = Tcpdrop::Many { only_say: false, state: Some(TcpState::FinWait2) };
+        assert_eq!(read("-la").unwrap(), Tcpdrop::Many { only_say: true, state: None, program: None });
+        let state = Some(TcpState::FinWait2);
+        let waits = Tcpdrop::Many { only_say: false, state, program: None };
         assert_eq!(read("-s fin_wait_2").unwrap(), waits);
+        let program = Some("nginx".to_owned());
+        assert_eq!(read("-p nginx").unwrap(), Tcpdrop::Many { only_say: false, state: None, program });
     }
 
     #[test]

@@ -92,6 +92,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         captures: Captures::default(),
         sites,
         services,
+        programs: None,
         http: Arc::default(),
         sysctls: Sysctls::default(),
         secret,

@@ -35,6 +35,7 @@ use crate::api::{Error, ErrorKind};
 use crate::config::{Config, Interface, Publish};
 use crate::firewall::publish::FirewallControl;
 use crate::plural::counted;
+use crate::programs::Asker;
 
 /// The running stack.
 pub(crate) struct Control {
@@ -70,6 +71,8 @@ pub(crate) struct Control {
     pub(super) sites: Vec<WebServer>,
     /// Small services.
     pub(super) services: Vec<Started>,
+    /// Asks the thread that serves unmodified programs, if there is one.
+    pub(super) programs: Option<Asker>,
     /// The HTTP listener.
     pub(super) http: Arc<HttpService>,
     /// Values of sysctl variables.

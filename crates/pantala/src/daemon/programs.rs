@@ -32,10 +32,11 @@ pub(super) fn bind(config: &Config, identity: Option<&User>) -> Result<Option<Pr
 }
 
 /// Serves programs from now on.
-pub(super) fn open(socket: Option<&ProgramSocket>, control: &Control) -> Result<(), StackError> {
+pub(super) fn open(socket: Option<&ProgramSocket>, control: &mut Control) -> Result<(), StackError> {
     let Some(ProgramSocket { bound, limits }) = socket else { return Ok(()) };
     let listener = bound.listener().map_err(system("listen to programs"))?;
-    programs::start(listener, control.cpus.remotes(), limits.clone()).map_err(system("serve programs"))?;
+    let started = programs::start(listener, control.cpus.remotes(), limits.clone());
+    control.programs = Some(started.map_err(system("serve programs"))?);
     log::info("programs are served");
     Ok(())
 }

@@ -38,7 +38,7 @@ pub(crate) fn run(
     let file = source.as_ref().map(|source| source.file.clone());
     let (mut control, learning) = bring_up::bring_up(source, config)?;
     attach()?;
-    programs::open(program_socket.as_ref(), &control)?;
+    programs::open(program_socket.as_ref(), &mut control)?;
     privileges::drop_for_control();
     identity::warn_of_what_is_out_of_reach(identity.as_ref(), file.as_deref());
     log::info(&format!("ready, controlled at {}", socket.display()));

@@ -26,6 +26,7 @@
 //! | [`options`] | options of Linux as settings of the stack |
 //! | [`info`] | `struct tcp_info` |
 //! | [`process`] | the processes that have sockets |
+//! | [`listing`] | what `pantala ps` shows |
 
 mod registry;
 mod requests;
@@ -36,6 +37,7 @@ mod datagrams;
 mod options;
 mod info;
 mod process;
+mod listing;
 
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -46,20 +48,29 @@ use net::msg::Remote;
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
+pub(crate) use self::listing::Asker;
 pub(crate) use self::registry::Limits;
 use self::registry::Registry;
 use crate::daemon::{log, privileges};
 use crate::sockets::Sockets;
 
-/// Starts the thread that serves programs at `listener`, for as long as the process lives.
-pub(crate) fn start(listener: UnixListener, remotes: Vec<Remote>, limits: Limits) -> io::Result<()> {
+/// Starts the thread that serves programs at `listener`, for as long as the process lives, and returns what asks it.
+pub(crate) fn start(listener: UnixListener, remotes: Vec<Remote>, limits: Limits) -> io::Result<Asker> {
+    let (asker, mut asked) = Asker::new();
     let sockets = Sockets::open(&remotes)?;
     let runtime = Builder::new_current_thread().enable_io().build()?;
     thread::Builder::new().name("programs".to_owned()).spawn(move || {
         privileges::drop_all();
         let registry = Rc::new(Registry::new(sockets, remotes, limits));
-        let Err(why) = LocalSet::new().block_on(&runtime, requests::serve(listener, registry));
+        let local = LocalSet::new();
+        let told = Rc::clone(&registry);
+        local.spawn_local(async move {
+            while let Some(question) = asked.recv().await {
+                question(&told);
+            }
+        });
+        let Err(why) = local.block_on(&runtime, requests::serve(listener, registry));
         log::warning(&format!("programs are no longer served: {why}"));
     })?;
-    Ok(())
+    Ok(asker)
 }

@@ -1,6 +1,6 @@
 //! Sockets of programs by number, their owners and limits, and how connections ended.
 
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, Ref, RefCell};
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,6 +20,7 @@ use wire::program::{Options, Role, SockOpt};
 use super::datagrams::Datagrams;
 use super::options;
 use super::process::Process;
+use crate::api::ProgramCounters;
 use crate::sockets::Sockets;
 use crate::sockets::aio::{TcpListener, TcpStream};
 
@@ -52,6 +53,8 @@ pub(super) struct Registry {
     ended: RefCell<Ended>,
     users: RefCell<HashMap<u32, Usage>>,
     pub(super) processes: RefCell<HashMap<i32, Rc<Process>>>,
+    /// Counts of processes that are gone.
+    pub(super) gone: Cell<ProgramCounters>,
     /// A descriptor that marks messages.
     mark: Option<OwnedFd>,
 }
@@ -115,6 +118,7 @@ impl Registry {
             ended: RefCell::default(),
             users: RefCell::default(),
             processes: RefCell::default(),
+            gone: Cell::default(),
             mark: eventfd(0, EventfdFlags::CLOEXEC).ok(),
         }
     }
@@ -127,15 +131,27 @@ impl Registry {
         let uid = process.uid;
         let may = uid == 0 || self.limits.users.as_ref().is_none_or(|users| users.contains(&uid));
         if !may {
+            self.refuse(process);
             return Err(Errno::ACCESS);
         }
         let mut users = self.users.borrow_mut();
         let usage = users.entry(uid).or_default();
         if usage.requests >= self.limits.requests {
+            self.refuse(process);
             return Err(Errno::MFILE);
         }
         usage.requests += 1;
         Ok(Admission { registry: Rc::clone(self), process: Rc::clone(process) })
+    }
+
+    /// All sockets, by their numbers.
+    pub(super) fn entries(&self) -> Ref<'_, HashMap<u64, Entry>> {
+        self.entries.borrow()
+    }
+
+    /// Sockets and requests that a user may have.
+    pub(super) fn limits(&self) -> (u64, u64) {
+        (self.limits.sockets.into(), self.limits.requests.into())
     }
 
     /// A descriptor that marks messages.
@@ -167,6 +183,7 @@ impl Registry {
         let mut users = self.users.borrow_mut();
         let usage = users.entry(process.uid).or_default();
         if usage.sockets >= self.limits.sockets {
+            self.refuse(process);
             return Err(Errno::NOBUFS);
         }
         usage.sockets += 1;

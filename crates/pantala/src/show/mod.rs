@@ -9,6 +9,7 @@ mod monitor;
 mod neighbours;
 mod netstat;
 mod ping;
+mod programs;
 mod rings;
 mod routes;
 pub(crate) mod sockets;
@@ -27,6 +28,7 @@ pub(crate) use netstat::{
     Rates, counters, interfaces, keep, netisrs, offloaded, pools, queues, rates_head, rates_line,
 };
 pub(crate) use ping::{Summary, ping_event, ping_head};
+pub(crate) use programs::{program_rates, programs};
 pub(crate) use rings::rings;
 pub(crate) use routes::{destination, route_answer, route_sources, routes};
 pub(crate) use trace::{traced, why};

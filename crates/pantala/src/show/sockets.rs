@@ -1,10 +1,51 @@
 //! `netstat -a` and `netstat -L`. A port of 0 is none.
 
 use core::fmt::Write;
-use core::net::IpAddr;
-use std::collections::BTreeMap;
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeMap, HashMap};
 
-use crate::api::{Bound, RawSocket, TcpConnection, TcpInfo, TcpListener, UdpSocket};
+use crate::api::{
+    Bound, ProgramSocket, ProgramSocketKind, RawSocket, TcpConnection, TcpEnds, TcpInfo, TcpListener,
+    UdpSocket,
+};
+
+/// The unmodified programs that sockets belong to.
+#[derive(Debug, Default)]
+pub(crate) struct Owners(HashMap<(bool, SocketAddr, Option<SocketAddr>), ProgramSocket>);
+
+impl Owners {
+    pub(crate) fn new(sockets: impl IntoIterator<Item = ProgramSocket>) -> Self {
+        let key = |socket: &ProgramSocket| {
+            let is_udp = socket.kind == ProgramSocketKind::Datagrams;
+            Some((is_udp, plain(socket.local?), socket.foreign.map(plain)))
+        };
+        Self(sockets.into_iter().filter_map(|socket| Some((key(&socket)?, socket))).collect())
+    }
+
+    /// Returns the program of a connection.
+    pub(crate) fn of(&self, ends: &TcpEnds) -> Option<&ProgramSocket> {
+        let foreign = (ends.foreign, ends.foreign_port).into();
+        self.0.get(&(false, (ends.local, ends.local_port).into(), Some(foreign)))
+    }
+
+    fn of_connection(&self, ends: &TcpEnds) -> String {
+        named(self.of(ends))
+    }
+
+    fn of_bound(&self, is_udp: bool, bound: &Bound, foreign: Option<SocketAddr>) -> String {
+        named(self.0.get(&(is_udp, (bound.local, bound.local_port).into(), foreign.map(plain))))
+    }
+}
+
+/// An address without its scope.
+const fn plain(addr: SocketAddr) -> SocketAddr {
+    SocketAddr::new(addr.ip(), addr.port())
+}
+
+/// `1234/nginx`, behind a line.
+fn named(socket: Option<&ProgramSocket>) -> String {
+    socket.map(|socket| format!("{}/{}", socket.pid, socket.command)).unwrap_or_default()
+}
 
 /// Returns the heading of connections.
 pub(crate) fn head(all: bool) -> String {
@@ -14,15 +55,17 @@ pub(crate) fn head(all: bool) -> String {
 }
 
 /// Prints a line for each listener, whichever CPUs it is on.
-pub(crate) fn listening(listeners: &[TcpListener]) -> String {
-    let text =
-        |listener: &Server<'_>| line(&listener.proto("tcp"), (0, 0), (&listener.local(), "*.*"), "LISTEN");
+pub(crate) fn listening(listeners: &[TcpListener], owners: &Owners) -> String {
+    let text = |listener: &Server<'_>| {
+        let owner = owners.of_bound(false, listener.bound, None);
+        line(&listener.proto("tcp"), (0, 0), (&listener.local(), "*.*"), &state("LISTEN", &owner))
+    };
     let all = listeners.iter().map(|listener| (listener.cpu, &listener.bound, [0; 2]));
     merged(all).iter().map(text).collect()
 }
 
 /// A line for each connection, and below it all that is known of it, if that was asked for.
-pub(crate) fn connections(connections: &[TcpConnection]) -> String {
+pub(crate) fn connections(connections: &[TcpConnection], owners: &Owners) -> String {
     let mut text = String::new();
     for connection in connections {
         let ends = &connection.ends;
@@ -31,7 +74,8 @@ pub(crate) fn connections(connections: &[TcpConnection]) -> String {
         let local = end(ends.local, ends.local_port, interface);
         let foreign = end(ends.foreign, ends.foreign_port, interface);
         let queues = (connection.recv_q, connection.send_q);
-        text.push_str(&line(proto, queues, (&local, &foreign), connection.state.word()));
+        let state = state(connection.state.word(), &owners.of_connection(ends));
+        text.push_str(&line(proto, queues, (&local, &foreign), &state));
         if let Some(info) = &connection.info {
             text.push_str(&details(info, connection.cpu));
         }
@@ -40,20 +84,24 @@ pub(crate) fn connections(connections: &[TcpConnection]) -> String {
 }
 
 /// A line for each socket; those that are on all CPUs have one.
-pub(crate) fn udp(sockets: &[UdpSocket]) -> String {
+pub(crate) fn udp(sockets: &[UdpSocket], owners: &Owners) -> String {
     let (connected, waiting): (Vec<_>, Vec<_>) = sockets.iter().partition(|socket| socket.foreign.is_some());
     let waiting = waiting.iter().map(|socket| (socket.cpu, &socket.bound, [socket.recv_q, 0]));
     let mut text: String = merged(waiting)
         .iter()
-        .map(|server| line(&server.proto("udp"), (server.sums[0], 0), (&server.local(), "*.*"), ""))
+        .map(|server| {
+            let owner = owners.of_bound(true, server.bound, None);
+            line(&server.proto("udp"), (server.sums[0], 0), (&server.local(), "*.*"), &state("", &owner))
+        })
         .collect();
     for socket in connected {
         let Some(foreign) = socket.foreign else { continue };
         let (bound, interface) = (&socket.bound, socket.bound.interface.as_deref());
         let proto = if bound.local.is_ipv4() { "udp4" } else { "udp6" };
         let local = end(bound.local, bound.local_port, interface);
+        let owner = owners.of_bound(true, bound, Some(foreign));
         let foreign = end(foreign.ip(), foreign.port(), interface);
-        text.push_str(&line(proto, (socket.recv_q, 0), (&local, &foreign), ""));
+        text.push_str(&line(proto, (socket.recv_q, 0), (&local, &foreign), &state("", &owner)));
     }
     text
 }
@@ -122,6 +170,11 @@ fn merged<'a>(all: impl Iterator<Item = (u32, &'a Bound, [u64; 2])>) -> Vec<Serv
         *before += 1;
     }
     servers.into_iter().map(|((_, bound, _), sums)| Server { bound, sums }).collect()
+}
+
+/// The state of a connection, and the program that it belongs to, if it is one of `pantala run`.
+fn state(word: &str, owner: &str) -> String {
+    format!("{word:<12} {owner}")
 }
 
 fn line(

@@ -40,6 +40,7 @@ mod pipes;
 mod pktgen;
 mod pmtu;
 mod polling;
+mod program_listing;
 mod programs;
 mod reload;
 mod rfc2544;
@@ -91,6 +92,7 @@ harness::main![
     pktgen,
     pmtu,
     polling,
+    program_listing,
     programs,
     reload,
     rfc2544,

@@ -10,7 +10,8 @@ use super::requests::{PAGE, Parameter, Requests, about, may};
 use super::routes::{Answer, done, json, read};
 use crate::api::firewall::routes::{ROWS, ROWS_MAX};
 use crate::api::types::{
-    Error, ErrorKind, Group, RawSockets, TcpConnections, TcpEnds, TcpListeners, UdpSockets,
+    Error, ErrorKind, Group, ProgramSockets, Programs, RawSockets, TcpConnections, TcpEnds, TcpListeners,
+    UdpSockets,
 };
 
 const CONNECTIONS: &[Parameter] = &[
@@ -37,6 +38,12 @@ pub(super) fn requests() -> Requests {
             "/v1/raw/sockets",
             raw_sockets,
             about("A page of raw sockets").query(PAGE).answers::<RawSockets>(),
+        )
+        .get("/v1/programs", programs, about("Unmodified programs").answers::<Option<Programs>>())
+        .get(
+            "/v1/programs/sockets",
+            program_sockets,
+            about("A page of the sockets of unmodified programs").query(PAGE).answers::<ProgramSockets>(),
         )
         .get("/v1/groups", groups, about("Joined multicast groups").answers::<Vec<Group>>())
 }
@@ -67,6 +74,16 @@ async fn raw_sockets(State(stack): State<SharedStack>, params: Params) -> Answer
 
 async fn groups(State(stack): State<SharedStack>) -> Answer {
     Ok(json(&stack.stack().groups()?))
+}
+
+async fn programs(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().programs()?))
+}
+
+async fn program_sockets(State(stack): State<SharedStack>, params: Params) -> Answer {
+    let values = values(params)?;
+    let (after, limit) = values.page();
+    Ok(json(&stack.stack().program_sockets(after, limit)?))
 }
 
 async fn drop_connection(State(stack): State<SharedStack>, body: Bytes) -> Answer {

@@ -11,6 +11,7 @@ mod monitor;
 mod neighbour;
 mod offload;
 mod ping;
+mod program;
 mod ring;
 mod route;
 mod route_source;
@@ -50,6 +51,7 @@ pub use monitor::{Jitter, Latency, Monitored};
 pub use neighbour::{Neighbour, NeighbourRequest, NeighbourState};
 pub use offload::{OffloadInfo, OffloadedEnds, OffloadedFlow};
 pub use ping::{PingEvent, PingRequest};
+pub use program::{Program, ProgramCounters, ProgramSocket, ProgramSocketKind, ProgramSockets, Programs};
 pub use ring::{Ring, RingChange, Steering};
 pub use route::{
     NextHop, RefusedEdit, Route, RouteAction, RouteAnswer, RouteEdit, RouteEdits, RouteMetrics, RouteOrigin,

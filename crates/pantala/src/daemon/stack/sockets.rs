@@ -15,9 +15,10 @@ use net::{raw, udp};
 use super::super::control::Control;
 use crate::api::sockets::Sockets;
 use crate::api::{
-    Bound, Error, ErrorKind, Group, RawSocket, RawSockets, TcpConnection, TcpConnections, TcpEnds, TcpInfo,
-    TcpListener, TcpListeners, TcpOwner, TcpState, UdpSocket, UdpSockets,
+    Bound, Error, ErrorKind, Group, ProgramSockets, Programs, RawSocket, RawSockets, TcpConnection,
+    TcpConnections, TcpEnds, TcpInfo, TcpListener, TcpListeners, TcpOwner, TcpState, UdpSocket, UdpSockets,
 };
+use crate::programs::Asker;
 
 /// Bytes of the headers of IP and TCP, without options.
 const HEADERS4: u32 = 40;
@@ -98,6 +99,18 @@ impl Sockets for Control {
             })
         };
         Ok(self.memberships()?.into_iter().filter_map(group).collect())
+    }
+
+    fn programs(&mut self) -> Result<Option<Programs>, Error> {
+        self.programs.as_ref().map(Asker::programs).transpose()
+    }
+
+    fn program_sockets(&mut self, after: Option<&str>, limit: usize) -> Result<ProgramSockets, Error> {
+        let after = after.map_or(Ok(0), str::parse);
+        let after =
+            after.map_err(|_| Error::new(ErrorKind::Invalid, "`after` is not the number of a socket"))?;
+        let sockets = self.programs.as_ref().map(|asker| asker.sockets(after, limit));
+        sockets.unwrap_or_else(|| Ok(ProgramSockets::default()))
     }
 
     fn drop_connection(&mut self, ends: &TcpEnds) -> Result<(), Error> {
