@@ -343,7 +343,7 @@ fn any(peer: SocketAddr, port: u16) -> SocketAddr {
 async fn go_on(
     registry: &Registry,
     held: Held,
-    (mut unix, filler): (UnixStream, usize),
+    (unix, filler): (UnixStream, usize),
     connected: io::Result<TcpStream>,
     began_with: &SetOptions,
 ) {
@@ -361,18 +361,27 @@ async fn go_on(
     if options != *began_with {
         let _ = tcp.change(&settings(&options));
     }
-    let mut left = filler;
-    while left > 0 {
-        let mut scratch = registry.scratch.take();
-        let most = left.min(scratch.len());
-        let read = unix.read(&mut scratch[..most]).await;
-        registry.scratch.replace(scratch);
-        match read {
-            Ok(count) if count > 0 => left -= count,
-            _ => return,
-        }
+    if drain(registry, &unix, filler).await.is_err() {
+        return;
     }
     relay::run(registry, &held, Rc::new(unix), tcp).await;
+}
+
+/// Takes the filler out of a program's socket. The memory that all tasks share is not held while it waits.
+async fn drain(registry: &Registry, unix: &UnixStream, filler: usize) -> io::Result<()> {
+    let mut left = filler;
+    while left > 0 {
+        unix.readable().await?;
+        let mut scratch = registry.scratch.borrow_mut();
+        let most = left.min(scratch.len());
+        match unix.try_read(&mut scratch[..most]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => left -= count,
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(())
 }
 
 /// Fills a program's socket so that `poll` does not call it writable before it is connected. Returns the bytes.
@@ -407,4 +416,33 @@ pub(super) fn canonical(addr: SocketAddr) -> SocketAddr {
 
 fn errno(why: io::Error) -> Errno {
     Errno::from_io_error(&why).unwrap_or(Errno::INVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::programs::registry::tests::registry;
+
+    #[test]
+    fn a_connection_that_begins_leaves_others_the_memory_that_they_share() {
+        let (_stack, registry) = registry(2);
+        let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+        let name = Name { role: Role::Stream, id: 1, local: NO_ADDR, remote: NO_ADDR };
+        runtime.block_on(async {
+            let (program, ours) = pair(SocketType::STREAM, &name).unwrap();
+            let unix = UnixStream::from_std(ours.into()).unwrap();
+            let waits = drain(&registry, &unix, 3);
+            tokio::pin!(waits);
+            assert!(
+                core::future::poll_fn(|cx| core::task::Poll::Ready(waits.as_mut().poll(cx).is_pending()))
+                    .await
+            );
+            assert!(!registry.scratch.borrow().is_empty());
+            StdUnixStream::from(program).write_all(b"abcd").unwrap();
+            waits.await.unwrap();
+            assert_eq!(unix.try_read(&mut [0; 8]).unwrap(), 1, "no more than the filler");
+        });
+    }
 }
