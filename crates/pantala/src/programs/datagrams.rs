@@ -100,6 +100,8 @@ pub(super) fn begin(
             _ = up(&all, &held, &own) => {}
             _ = down(&all, &held, &own, local) => {}
         }
+        // What it has sent before it closed the socket.
+        own.flush(&all).await;
     });
     registry.set_datagrams(id, datagrams, task);
     Ok((local, program))
@@ -120,20 +122,23 @@ impl Datagrams {
 
     /// The socket, and what the program has given back, when its task has ended. What it has written is sent.
     pub(super) async fn end(self, registry: &Registry) -> (Rc<UdpSocket>, Vec<Waiting>) {
-        while let Ok((message, is_marked)) = self.next(registry) {
-            if message.is_empty() {
-                break;
-            }
+        self.flush(registry).await;
+        (self.udp, self.returned.take())
+    }
+
+    /// Sends what the program has written and nothing has read yet.
+    async fn flush(&self, registry: &Registry) {
+        while let Ok((message, is_marked)) = self.next(registry)
+            && !(message.is_empty() && is_shut(&self.unix))
+        {
             let _ = self.take(&message, is_marked).await;
         }
-        (self.udp, self.returned.take())
     }
 
     /// Reads a message of the program, and whether it is marked.
     fn next(&self, registry: &Registry) -> io::Result<(Vec<u8>, bool)> {
         let mut scratch = registry.scratch.borrow_mut();
-        let read = || receive(self.unix.as_fd(), &mut scratch);
-        let (count, is_marked) = self.unix.try_io(Interest::READABLE, read)?;
+        let (count, is_marked) = receive(self.unix.as_fd(), &mut scratch)?;
         Ok((scratch[..count].to_vec(), is_marked))
     }
 
@@ -239,7 +244,8 @@ async fn up(registry: &Registry, held: &Held, own: &Datagrams) -> io::Result<()>
     loop {
         consume_budget().await;
         own.unix.readable().await?;
-        let (message, is_marked) = match own.next(registry) {
+        let read = own.unix.try_io(Interest::READABLE, || own.next(registry));
+        let (message, is_marked) = match read {
             Ok(read) => read,
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => continue,
             Err(why) => return Err(why),
@@ -309,6 +315,29 @@ mod tests {
 
     use super::*;
     use crate::programs::registry::tests::{process, registry};
+
+    #[test]
+    fn what_a_program_sends_before_it_closes_its_socket_goes() {
+        let (_stack, registry) = registry(8);
+        let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let receiver = UdpSocket::bind(&registry.sockets, "192.0.2.1:0").await.unwrap();
+            let to = receiver.local_addr().unwrap();
+            for round in 0..20_u8 {
+                let held = registry.hold(&process(7), Role::Datagram).ok().unwrap();
+                let udp = UdpSocket::bind(&registry.sockets, "192.0.2.1:0").await.unwrap();
+                let ends = Ends::default();
+                let (_, program) =
+                    begin(&registry, held, Rc::new(udp), ends, (Options::default(), &[])).unwrap();
+                let mut message = Head::of(to).emit().to_vec();
+                message.push(round);
+                rustix::net::send(&program, &message, SendFlags::empty()).unwrap();
+                drop(program);
+                let mut got = [0; 8];
+                assert_eq!((receiver.recv(&mut got).await.unwrap(), got[0]), (1, round));
+            }
+        });
+    }
 
     #[test]
     fn a_program_gives_back_a_bounded_number_of_bytes() {

@@ -15,6 +15,7 @@ mod lab;
 mod need;
 mod pantala;
 mod raw;
+mod server_programs;
 mod socket;
 mod wait;
 
@@ -40,6 +41,7 @@ mod pipes;
 mod pktgen;
 mod pmtu;
 mod polling;
+mod program_failures;
 mod program_listing;
 mod programs;
 mod reload;
@@ -92,6 +94,7 @@ harness::main![
     pktgen,
     pmtu,
     polling,
+    program_failures,
     program_listing,
     programs,
     reload,

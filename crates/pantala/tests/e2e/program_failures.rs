@@ -1,0 +1,166 @@
+//! `pantala run`: programs that stop or have no descriptors left, and a daemon that is killed.
+
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{ChildStdout, Command, Stdio};
+
+use dev::sys::process::end_with_parent;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::lab::{Family, Host, at};
+use crate::pantala::Folder;
+use crate::programs::{Running, lab, on_pantala};
+use crate::wait::{PATIENCE, until};
+
+/// Starts a program whose output is read line by line.
+fn speaking(command: &mut Command) -> (Running, Lines<BufReader<ChildStdout>>) {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = end_with_parent(command).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (Running(child), lines)
+}
+
+/// Echoes what a connection says, one connection after the other; with a second argument, it has so few descriptors.
+const ECHO: &str = r"
+import errno, resource, socket, sys
+family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
+l = socket.socket(family)
+l.bind((sys.argv[1], int(sys.argv[2])))
+l.listen(64)
+kept = []
+if len(sys.argv) > 3:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[3]),) * 2)
+print('ready', flush=True)
+while True:
+    try:
+        c, _ = l.accept()
+    except OSError as why:
+        assert why.errno == errno.EMFILE, why
+        print('full', flush=True)
+        kept.clear()
+        continue
+    kept.append(c)
+    c.sendall(c.recv(100))
+    if len(sys.argv) <= 3:
+        kept.clear()
+";
+
+fn open(host: &Host, family: Family, port: u16) -> TcpStream {
+    let to = at(host.router(family), port);
+    let stream = host.netns.run(|| TcpStream::connect_timeout(&to, PATIENCE)).unwrap().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn is_echoed(stream: &mut TcpStream) -> bool {
+    let mut got = [0; 5];
+    stream.write_all(b"hello").and_then(|()| stream.read_exact(&mut got)).is_ok() && &got == b"hello"
+}
+
+fn a_program_that_is_stopped_holds_up_no_other_and_goes_on() {
+    let test = "program_failures::a_program_that_is_stopped_holds_up_no_other_and_goes_on";
+    let folder = Folder::new();
+    let Some(lab) = lab(test, &folder, "") else { return };
+    let host = &lab.hosts[0];
+    lab.both(|family| {
+        let own = host.router(family).to_string();
+        let start = |port: &str| {
+            let (program, mut says) =
+                speaking(&mut on_pantala(&folder, &["python3", "-c", ECHO, &own, port]));
+            assert_eq!(says.next().unwrap().unwrap(), "ready");
+            program
+        };
+        let (stopped, _other) = (start("7201"), start("7202"));
+        let pid = Pid::from_child(&stopped.0);
+        kill_process(pid, Signal::STOP).unwrap();
+        // Its connections are established and wait; what is sent waits with them.
+        let mut waiting: Vec<TcpStream> = (0..20).map(|_| open(host, family, 7201)).collect();
+        waiting.iter_mut().for_each(|stream| stream.write_all(b"hello").unwrap());
+        for _ in 0..20 {
+            assert!(is_echoed(&mut open(host, family, 7202)));
+        }
+        kill_process(pid, Signal::CONT).unwrap();
+        for stream in &mut waiting {
+            let mut got = [0; 5];
+            stream.read_exact(&mut got).unwrap();
+            assert_eq!(&got, b"hello");
+        }
+    });
+}
+
+fn a_program_without_free_descriptors_learns_it_and_goes_on() {
+    let test = "program_failures::a_program_without_free_descriptors_learns_it_and_goes_on";
+    let folder = Folder::new();
+    let Some(lab) = lab(test, &folder, "") else { return };
+    let host = &lab.hosts[0];
+    lab.both(|family| {
+        let own = host.router(family).to_string();
+        let program = ["python3", "-c", ECHO, &own, "7203", "12"];
+        let (_program, mut says) = speaking(&mut on_pantala(&folder, &program));
+        assert_eq!(says.next().unwrap().unwrap(), "ready");
+        let mut served = Vec::new();
+        let ended = (0..20).any(|_| {
+            let mut stream = open(host, family, 7203);
+            let is_served = is_echoed(&mut stream);
+            served.push(stream);
+            !is_served
+        });
+        assert!(ended && served.len() > 4, "{} connections", served.len());
+        assert_eq!(says.next().unwrap().unwrap(), "full");
+        // It has closed those that it kept.
+        assert!(is_echoed(&mut open(host, family, 7203)));
+    });
+}
+
+/// A connection, a listener and a socket of datagrams of each family, until the daemon is gone; then new connections.
+const SURVIVES: &str = r"
+import socket, sys, time
+waiting, hosts, port = [], sys.argv[1].split(','), int(sys.argv[2])
+for host in hosts:
+    family = socket.AF_INET6 if ':' in host else socket.AF_INET
+    l, u = socket.socket(family), socket.socket(family, socket.SOCK_DGRAM)
+    l.bind(('', 0))
+    l.listen()
+    u.bind(('', 7300))
+    waiting += [socket.create_connection((host, port)).recv, lambda _, l=l: l.accept(), u.recv]
+print('ready', flush=True)
+for call in waiting:
+    try:
+        print(call(10))
+    except OSError as why:
+        print(why.errno, end=' ', flush=True)
+print(flush=True)
+for host in hosts:
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=2).sendall(b'again')
+            break
+        except OSError:
+            time.sleep(0.05)
+print('back', flush=True)
+";
+
+fn programs_learn_that_the_daemon_is_gone_and_go_on_when_it_is_back() {
+    let test = "program_failures::programs_learn_that_the_daemon_is_gone_and_go_on_when_it_is_back";
+    let folder = Folder::new();
+    let Some(mut lab) = lab(test, &folder, "") else { return };
+    let hosts = [Family::V4, Family::V6].map(|family| lab.hosts[0].addr(family).to_string()).join(",");
+    let listener = lab.hosts[0].netns.run(|| TcpListener::bind("[::]:7301")).unwrap().unwrap();
+    let (_program, mut says) =
+        speaking(&mut on_pantala(&folder, &["python3", "-c", SURVIVES, &hosts, "7301"]));
+    assert_eq!(says.next().unwrap().unwrap(), "ready");
+    let first: Vec<TcpStream> = (0..2).map(|_| listener.accept().unwrap().0).collect();
+    let killed = lab.pantala.take().unwrap();
+    lab.pantala = Some(killed.killed_and_started_again(&lab.router));
+    // ECONNRESET for the connection, ENETDOWN for `accept` and for datagrams.
+    assert_eq!(says.next().unwrap().unwrap(), "104 100 100 104 100 100 ");
+    drop(first);
+    lab.attach();
+    assert_eq!(until("it is back", || says.next()).unwrap(), "back");
+}
+
+harness::tests![
+    a_program_that_is_stopped_holds_up_no_other_and_goes_on,
+    a_program_without_free_descriptors_learns_it_and_goes_on,
+    programs_learn_that_the_daemon_is_gone_and_go_on_when_it_is_back,
+];
