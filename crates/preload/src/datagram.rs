@@ -206,7 +206,7 @@ pub(crate) unsafe fn receive(
         // SAFETY: the caller's promise.
         unsafe { control::write(&head, message, place, room) };
     }
-    (got, head.map(|head| head.peer).or((!is_addressed(name)).then_some(name.remote)))
+    (got, head.map(|head| head.peer).or_else(|| (!is_addressed(name)).then_some(name.remote)))
 }
 
 /// Receives a message of a socket with a peer, and its header if it is marked, which is taken off then.
@@ -223,8 +223,11 @@ unsafe fn receive_marked(
     if count >= BUFFERS_MAX || count > 0 && buffers.is_null() {
         return (sys::fail(Errno::MSGSIZE) as isize, None);
     }
-    // SAFETY: the caller's promise.
-    let own = if count == 0 { &[][..] } else { unsafe { slice::from_raw_parts(buffers, count) } };
+    let own = match count {
+        0 => &[][..],
+        // SAFETY: the caller's promise.
+        _ => unsafe { slice::from_raw_parts(buffers, count) },
+    };
     let room: usize = own.iter().map(|buffer| buffer.iov_len).sum();
     let mut few = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; FEW + 1];
     let mut many = Vec::new();

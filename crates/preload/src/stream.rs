@@ -222,6 +222,8 @@ pub(crate) fn put_in_place(fd: BorrowedFd<'_>, new: OwnedFd) -> Result<(), Errno
     let blocks = fcntl_getfl(fd)? & OFlags::NONBLOCK;
     fcntl_setfl(&new, fcntl_getfl(&new)? | blocks)?;
     copy_options(fd, new.as_fd());
+    // From now on calls that receive ask whether a socket is one of datagrams.
+    let _ = datagram::name(new.as_fd());
     let cloexec = fcntl_getfd(fd)?.contains(FdFlags::CLOEXEC);
     let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
     let numbers = [new.as_raw_fd(), fd.as_raw_fd(), flags];

@@ -53,7 +53,7 @@ impl Ps {
     }
 }
 
-fn programs(session: &mut Session<'_>) -> Result<Programs, Failure> {
+fn programs(session: &Session<'_>) -> Result<Programs, Failure> {
     let programs: Option<Programs> = session.client.get("/v1/programs")?;
     programs.ok_or_else(|| {
         Failure::Failed("no programs are served: the configuration has no section [programs]".to_owned())

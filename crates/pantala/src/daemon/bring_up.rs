@@ -70,7 +70,6 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
     let routing = Routing::new().map_err(system("reserve memory for routes"))?;
     let key = entropy::key().map_err(system("draw a key"))?;
     let firewall = FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory"))?;
-    let secret = stable_secret::secret().map_err(system("draw a key"))?;
     let (pings, sites, services) = (Vec::new(), Vec::new(), Vec::new());
     let (file, text) = source.map(|source| (source.file, source.text)).unzip();
     let mut control = Control {
@@ -95,7 +94,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         programs: None,
         http: Arc::default(),
         sysctls: Sysctls::default(),
-        secret,
+        secret: stable_secret::secret().map_err(system("draw a key"))?,
         waiting: Arc::default(),
         manager: Arc::default(),
         tables: Arc::default(),

@@ -189,7 +189,7 @@ impl Datagrams {
     /// Receives a datagram, or the error of one that was sent, into the scratch memory.
     fn poll_message(
         &self,
-        context: &mut Context<'_>,
+        context: &Context<'_>,
         scratch: &mut [u8],
         (options, local): (&Options, SocketAddr),
     ) -> Poll<io::Result<Message>> {

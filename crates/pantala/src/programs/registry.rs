@@ -280,7 +280,7 @@ impl Registry {
     pub(super) fn value(&self, uid: u32, id: u64, option: SockOpt) -> Result<i32, Errno> {
         let entries = self.entries.borrow();
         let entry = entries.get(&id).filter(|entry| may_see(uid, entry.process.uid)).ok_or(Errno::BADF)?;
-        Ok(entry.options.get(option).unwrap_or(options::default(option)))
+        Ok(entry.options.get(option).unwrap_or_else(|| options::default(option)))
     }
 
     /// A user's listener takes connections, or has another backlog.

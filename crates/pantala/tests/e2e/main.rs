@@ -15,7 +15,6 @@ mod lab;
 mod need;
 mod pantala;
 mod raw;
-mod server_programs;
 mod socket;
 mod wait;
 
@@ -49,6 +48,7 @@ mod rfc2544;
 mod rings;
 mod route_sources;
 mod routes;
+mod server_programs;
 mod translation;
 mod spanning;
 mod tunnels;
@@ -102,6 +102,7 @@ harness::main![
     rings,
     route_sources,
     routes,
+    server_programs,
     translation,
     spanning,
     tunnels,

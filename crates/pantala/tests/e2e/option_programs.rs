@@ -140,8 +140,8 @@ c.sendall(b'inherited')
 sys.stdin.readline()
 ";
 
-fn a_bound_socket_refuses_connections_until_it_listens() {
-    let test = "option_programs::a_bound_socket_refuses_connections_until_it_listens";
+fn a_bound_socket_of_a_program_refuses_connections_until_it_listens() {
+    let test = "option_programs::a_bound_socket_of_a_program_refuses_connections_until_it_listens";
     let folder = Folder::new();
     let Some(lab) = lab(test, &folder, "") else { return };
     let host = &lab.hosts[0];
@@ -299,6 +299,6 @@ fn control_messages_errors_and_groups_of_an_unmodified_program() {
 
 harness::tests![
     options_of_an_unmodified_program_reach_the_stack,
-    a_bound_socket_refuses_connections_until_it_listens,
+    a_bound_socket_of_a_program_refuses_connections_until_it_listens,
     control_messages_errors_and_groups_of_an_unmodified_program,
 ];

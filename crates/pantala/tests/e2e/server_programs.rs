@@ -1,9 +1,10 @@
 //! `pantala run`: servers of Debian, unchanged, with clients in the kernel.
 
+use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::thread;
 

@@ -160,8 +160,10 @@ unsafe fn own(name: *const c_char, family: c_int) -> Option<*mut hostent> {
         .ok_or(NETDB_INTERNAL)
     });
     Some(entry.unwrap_or_else(|why| {
+        // SAFETY: libc has this function.
+        let place = unsafe { __h_errno_location() };
         // SAFETY: libc's place for this thread's `h_errno` is always there.
-        unsafe { *__h_errno_location() = why };
+        unsafe { place.write(why) };
         ptr::null_mut()
     }))
 }

@@ -125,13 +125,13 @@ fn a_place_takes_connections_once_it_is_opened_and_its_settings_can_change() {
     let place = Listen { listener: 3, addr, zone: 0, only_v6: false, is_shared: false, backlog: None };
     say(&mut client, &Command::Listen(place));
     bench.run();
-    let listed = |bench: &Bench| bench.cpu().tcp.as_ref().unwrap().page_of_listeners(0, 9).0;
-    assert!(listed(&bench).is_empty());
+    let listed = |bench: &mut Bench| bench.cpu().tcp.as_ref().unwrap().page_of_listeners(0, 9).0;
+    assert!(listed(&mut bench).is_empty());
     for backlog in [7, 5] {
         say(&mut client, &Command::Set(Target::Listener(3), Setting::NoDelay(true)));
         say(&mut client, &Command::Open { listener: 3, backlog });
         bench.run();
-        let backlogs: Vec<usize> = listed(&bench).iter().map(|listener| listener.backlog).collect();
+        let backlogs: Vec<usize> = listed(&mut bench).iter().map(|listener| listener.backlog).collect();
         assert_eq!(backlogs, [backlog as usize]);
     }
     // One that is not there needs nothing.

@@ -156,7 +156,7 @@ impl UdpSocket {
     /// Polls [`Self::recv_datagram`].
     pub(crate) fn poll_recv_datagram(
         &self,
-        context: &mut Context<'_>,
+        context: &Context<'_>,
         into: &mut [u8],
     ) -> Poll<io::Result<Received>> {
         self.0.poll_datagram(context.waker(), into, true)

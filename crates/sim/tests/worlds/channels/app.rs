@@ -108,8 +108,14 @@ impl HostApp {
 
     /// Listens on all CPUs.
     pub(crate) fn listen(&mut self, addr: SocketAddr) {
-        let listen =
-            Listen { listener: LISTENER, addr, zone: 0, only_v6: false, is_shared: false, backlog: 256 };
+        let listen = Listen {
+            listener: LISTENER,
+            addr,
+            zone: 0,
+            only_v6: false,
+            is_shared: false,
+            backlog: Some(256),
+        };
         for cpu in 0..self.clients.len() {
             self.clients[cpu].push(&Command::Set(Target::Listener(LISTENER), Setting::NoDelay(true)));
             self.clients[cpu].push(&Command::Listen(listen));
