@@ -52,7 +52,9 @@ assert s.getsockopt(TCP, socket.TCP_NODELAY) == 0
 info = s.getsockopt(TCP, socket.TCP_INFO, 104)
 assert len(info) == 104 and info[0] == 1, info
 assert struct.unpack('I', info[20:24])[0] == 700, 'the segment that we have asked for'
-s.sendall(b'x' * 5000)
+# A connection ignores an address.
+assert s.sendto(b'x' * 1000, (host, port)) == 1000
+s.sendall(b'x' * 4000)
 assert s.recv(1) == b'!'
 info = s.getsockopt(TCP, socket.TCP_INFO, 300)
 acked, received = struct.unpack('QQ', info[120:136])

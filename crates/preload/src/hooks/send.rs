@@ -7,8 +7,9 @@ use core::ffi::{c_int, c_uint, c_void};
 use core::slice;
 
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use wire::program::Role;
 
-use super::{message, word};
+use super::{message, named, word};
 use crate::{addr, datagram, sys};
 
 /// `sendto(2)`
@@ -31,6 +32,9 @@ pub unsafe extern "C" fn sendto(
     if let Some(sent) = unsafe { datagram(fd, &message, flags) } {
         return sent;
     }
+    // A connection ignores an address.
+    let is_connection = !to.is_null() && named(fd).is_some_and(|name| name.role == Role::Stream);
+    let (to, len) = if is_connection { (core::ptr::null(), 0) } else { (to, len) };
     sys::call(libc::SYS_sendto, [word(fd), bytes as usize, count, word(flags), to as usize, len as usize])
 }
 
