@@ -1,6 +1,9 @@
 //! Programs that the checks need, and their installation.
 
 use core::time::Duration;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
@@ -76,12 +79,37 @@ pub fn install(needed: &[Needed]) -> Result<()> {
     if run::has("apt-get") && is_root() {
         apt(&["update"], UPDATE_LIMIT)?;
         let names: Vec<&str> = missing.iter().map(|needed| needed.package).collect();
+        let _none = NoServices::begin();
         apt(&[&["install", "--yes", "--no-install-recommends"], &*names].concat(), INSTALL_LIMIT)?;
     }
     for Needed { program, package, why } in missing.iter().filter(|needed| !run::has(needed.program)) {
         eprintln!("  MISSING: `{program}` ({why}); as root: apt-get install {package}");
     }
     Ok(())
+}
+
+/// Keeps packages that are installed from starting their services, as long as it lives: the checks start what they need
+/// themselves, in network namespaces. A policy of the machine's own stays as it is.
+struct NoServices(Option<&'static Path>);
+
+impl NoServices {
+    fn begin() -> Self {
+        // What `invoke-rc.d` asks; 101 forbids.
+        let policy = Path::new("/usr/sbin/policy-rc.d");
+        let is_ours = !policy.exists()
+            && std::fs::write(policy, "#!/bin/sh\nexit 101\n").is_ok()
+            && std::fs::set_permissions(policy, Permissions::from_mode(0o755)).is_ok();
+        Self(is_ours.then_some(policy))
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if let Some(policy) = self.0 {
+            // It may be gone already.
+            let _ = std::fs::remove_file(policy);
+        }
+    }
 }
 
 fn apt(args: &[&str], limit: Duration) -> Result<()> {
