@@ -124,6 +124,9 @@ pub mod serve;
 mod show;
 #[cfg(feature = "cli")]
 mod programs;
+#[cfg(not(feature = "cli"))]
+#[path = "no_programs.rs"]
+mod programs;
 pub mod sockets;
 mod stack;
 #[cfg(feature = "cli")]

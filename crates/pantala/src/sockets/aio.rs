@@ -15,6 +15,7 @@ use std::io;
 use std::net::Shutdown;
 
 use net::channel::Setting;
+#[cfg(feature = "cli")]
 use net::pcb::FourTuple;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -105,11 +106,13 @@ impl TcpStream {
     }
 
     /// Changes how it behaves.
+    #[cfg(feature = "cli")]
     pub(crate) fn change(&self, settings: &[Setting]) -> io::Result<()> {
         self.0.set(settings)
     }
 
     /// Returns its addresses, and the CPU where it is.
+    #[cfg(feature = "cli")]
     pub(crate) fn place(&self) -> io::Result<(usize, FourTuple)> {
         Ok((self.0.cpu(), self.0.ends()?))
     }
@@ -209,11 +212,13 @@ impl TcpListener {
     }
 
     /// Takes connections from now on, or has another backlog.
+    #[cfg(feature = "cli")]
     pub(crate) fn open(&self, backlog: u32) {
         self.0.open(backlog);
     }
 
     /// Changes how connections behave that are accepted from now on.
+    #[cfg(feature = "cli")]
     pub(crate) fn set(&self, settings: &[Setting]) -> io::Result<()> {
         self.0.set(settings)
     }

@@ -12,6 +12,7 @@ use net::sock::Error;
 
 use super::endpoint::{Endpoint, lock};
 use super::error;
+#[cfg(feature = "cli")]
 use super::options::check;
 use super::stream::{Stream, zone};
 use super::wakers::Wakers;
@@ -140,18 +141,21 @@ impl Listener {
     }
 
     /// Takes connections from now on, or has another backlog.
+    #[cfg(feature = "cli")]
     pub(super) fn open(&self, backlog: u32) {
         let listener = self.number;
         self.say(&Command::Open { listener, backlog });
     }
 
     /// Changes how connections behave that are accepted from now on.
+    #[cfg(feature = "cli")]
     pub(super) fn set(&self, settings: &[Setting]) -> io::Result<()> {
         check(settings, self.addr)?;
         settings.iter().for_each(|setting| self.say(&Command::Set(Target::Listener(self.number), *setting)));
         Ok(())
     }
 
+    #[cfg(feature = "cli")]
     fn say(&self, command: &Command) {
         (0..self.endpoint.cpus()).for_each(|cpu| self.endpoint.link(cpu).say(command));
     }

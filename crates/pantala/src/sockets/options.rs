@@ -88,6 +88,7 @@ impl Options {
     }
 
     /// A listener takes its place, and no connections before it is opened.
+    #[cfg(feature = "cli")]
     pub(crate) fn closed(mut self) -> Self {
         self.backlog = None;
         self

@@ -5,7 +5,9 @@ use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::task::{Context, Poll, Waker};
 use std::io;
 
-use net::channel::{Join, Link, Setting};
+use net::channel::Setting;
+#[cfg(feature = "cli")]
+use net::channel::{Join, Link};
 
 use super::ToSocketAddrs;
 use super::addrs::{each, first};
@@ -154,6 +156,7 @@ impl UdpSocket {
     }
 
     /// Polls [`Self::recv_datagram`].
+    #[cfg(feature = "cli")]
     pub(crate) fn poll_recv_datagram(
         &self,
         context: &Context<'_>,
@@ -163,11 +166,13 @@ impl UdpSocket {
     }
 
     /// Listens to a group, or no longer, on the link of an interface.
+    #[cfg(feature = "cli")]
     pub(crate) async fn join(&self, wanted: Join) -> io::Result<()> {
         self.0.join(wanted).await
     }
 
     /// Sends to groups by an interface.
+    #[cfg(feature = "cli")]
     pub(crate) async fn send_groups_by(&self, link: Link) -> io::Result<()> {
         self.0.send_groups_by(link).await
     }
