@@ -1,13 +1,13 @@
-//! Unsafe: `BPF_LINK_CREATE`.
+//! Unsafe: `BPF_LINK_CREATE`, `BPF_LINK_DETACH`.
 //!
 //! An XDP program on an interface: held by a link, which goes when its descriptor is closed, also by a crash.
-#![expect(unsafe_code, reason = "implements the unsafe trait Command for the structure of BPF_LINK_CREATE")]
+#![expect(unsafe_code, reason = "implements the unsafe trait Command for structures of links")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::prog::Program;
-use super::syscall::{BpfError, Command, call_for_fd, refused};
+use super::syscall::{BpfError, Command, call, call_for_fd, refused};
 use crate::netlink::{NetlinkError, Rtnetlink};
 
 /// Where the program is to run.
@@ -86,7 +86,7 @@ impl XdpLink {
 /// The attachment of the program.
 #[derive(Debug)]
 enum Held {
-    ByLink(#[expect(dead_code, reason = "held for its close")] OwnedFd),
+    ByLink(OwnedFd),
     ByNetlink { socket: Rtnetlink, ifindex: u32 },
 }
 
@@ -106,8 +106,10 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if let Self::ByNetlink { socket, ifindex } = self {
-            let _ = socket.detach_xdp(*ifindex);
+        match self {
+            // The close alone does not do it while a child of this process has yet to close its copy of the descriptor.
+            Self::ByLink(fd) => _ = call(&mut Detach { link: fd.as_raw_fd() }),
+            Self::ByNetlink { socket, ifindex } => _ = socket.detach_xdp(*ifindex),
         }
     }
 }
@@ -124,6 +126,17 @@ struct Create {
 // SAFETY: laid out as the kernel's structure; no pointers.
 unsafe impl Command for Create {
     const NUMBER: libc::c_long = 28;
+}
+
+/// `BPF_LINK_DETACH`
+#[repr(C)]
+struct Detach {
+    link: i32,
+}
+
+// SAFETY: laid out as the kernel's structure; no pointers.
+unsafe impl Command for Detach {
+    const NUMBER: libc::c_long = 34;
 }
 
 const ATTACH_XDP: u32 = 37;

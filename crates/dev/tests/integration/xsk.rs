@@ -1,11 +1,17 @@
 //! AF_XDP on veth pairs: the buffer layouts that the stack relies on, native and generic.
 
+use std::fs::{self, DirEntry};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
 use dev::bpf::link::XdpMode::{Generic, Native};
 use dev::bpf::link::{XdpLink, XdpMode};
 use dev::bpf::{BpfError, map::XskMap, redirect};
 use dev::netlink::{Rtnetlink, Veth, XdpAttachMode};
 use dev::sys::xsk::{BindOptions, CopyMode, Queue};
 use dev::sys::xsk_ring::Desc;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
 use crate::support::port::{ALIGNED, Layout, ODD, Port, frame, unbound};
 use crate::support::{is_root, netns, veth_up};
@@ -169,6 +175,18 @@ fn a_jumbo_frame_comes_in_pieces_with_an_odd_stride() {
     .unwrap();
 }
 
+/// Copies of the descriptors of all links of this process.
+fn copies_of_links() -> Vec<OwnedFd> {
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let number = |entry: io::Result<DirEntry>| {
+        let entry = entry.ok()?;
+        let is_link = fs::read_link(entry.path()).ok()? == Path::new("anon_inode:bpf_link");
+        entry.file_name().to_str()?.parse().ok().filter(|_| is_link)
+    };
+    let numbers = fs::read_dir("/proc/self/fd").unwrap().filter_map(number);
+    numbers.filter_map(|number| pidfd_getfd(&own, number, PidfdGetfdFlags::empty()).ok()).collect()
+}
+
 fn the_program_is_on_the_interface_until_it_is_dropped() {
     in_both_modes("attach", 1500, |ends, mode| {
         let attached = || Rtnetlink::open().unwrap().link("b").unwrap().xdp.map(|x| x.mode);
@@ -180,6 +198,9 @@ fn the_program_is_on_the_interface_until_it_is_dropped() {
         assert_eq!(attached(), Some(expected));
         let second = XdpLink::attach(&program, ends[1], mode).unwrap_err();
         assert!(matches!(second, BpfError::Busy { .. }), "{second}");
+        // As a child process has them between `fork` and `exec`.
+        let copies = copies_of_links();
+        assert!(!copies.is_empty());
         drop(link);
         assert_eq!(attached(), None);
     });
