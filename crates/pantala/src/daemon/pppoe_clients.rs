@@ -1,6 +1,6 @@
 //! PPPoE clients of interfaces: netisrs bring what is no packet of a session, and carry packets while one is open.
 //!
-//! What was negotiated is in force as long as the session: addresses, the largest packet, and the default route.
+//! The addresses of a session, its largest packet and its default route are in force as long as it lasts.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;

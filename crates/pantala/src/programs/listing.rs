@@ -1,4 +1,4 @@
-//! What is told of programs, to the control thread.
+//! Lists programs and their sockets for the control thread.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

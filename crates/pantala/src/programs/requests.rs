@@ -77,7 +77,7 @@ struct Client {
     process: Rc<Process>,
 }
 
-/// What is answered, besides that there was no error.
+/// An answer, besides that there was no error.
 struct Reply {
     addr: SocketAddr,
     value: i32,
