@@ -16,6 +16,9 @@ use wire::program::{ADDR_LEN, NO_ADDR, Name, Options, Request, Role, Transport, 
 use crate::daemon::{ask, may_be_ours, receive};
 use crate::{datagram, options};
 
+/// Duration of an `accept` whose daemon is gone: a server that goes on to accept would keep a processor busy.
+const PAUSE_WITHOUT_DAEMON: Duration = Duration::from_millis(10);
+
 /// What became of a call about a socket that may be pantala's.
 pub(crate) type Taken<T> = Option<Result<T, Errno>>;
 
@@ -172,6 +175,7 @@ fn accept_here(fd: BorrowedFd<'_>, flags: c_int) -> Result<(OwnedFd, SocketAddr)
     let how = if cloexec { RecvFlags::CMSG_CLOEXEC } else { RecvFlags::empty() };
     let (count, new) = receive(fd, &mut bytes, how)?;
     if count == 0 {
+        std::thread::sleep(PAUSE_WITHOUT_DAEMON);
         return Err(Errno::NETDOWN);
     }
     // Without room for the descriptor the kernel has closed it.
