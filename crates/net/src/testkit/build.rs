@@ -101,3 +101,15 @@ pub(crate) fn fix_ip4_checksum(packet: &mut [u8]) {
     let sum = wire::checksum::Sum::new().bytes(&packet[..len]).checksum();
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
+
+/// The packet with one hop less, as a router forwards it.
+pub(crate) fn forwarded(mut packet: Vec<u8>) -> Vec<u8> {
+    match packet[0] >> 4 {
+        4 => {
+            packet[8] -= 1;
+            fix_ip4_checksum(&mut packet);
+        }
+        _ => packet[7] -= 1,
+    }
+    packet
+}

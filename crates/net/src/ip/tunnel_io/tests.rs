@@ -109,18 +109,6 @@ fn inward(inner: Family, over_: Outer, len: usize) -> Vec<u8> {
     build::udp(inner.addr(1, 9), inner.addr(over(over_), 7), (5, 7), &vec![0x5a; len])
 }
 
-/// It after a router.
-fn forwarded(mut packet: Vec<u8>) -> Vec<u8> {
-    match packet[0] >> 4 {
-        4 => {
-            packet[8] -= 1;
-            build::fix_ip4_checksum(&mut packet);
-        }
-        _ => packet[7] -= 1,
-    }
-    packet
-}
-
 fn packets(bench: &mut Bench, ifindex: IfIndex) -> Vec<Vec<u8>> {
     let is_ip = |frame: &Vec<u8>| frame[12..14] == [8, 0] || frame[12..14] == [0x86, 0xdd];
     bench.sent(ifindex).into_iter().filter(is_ip).map(|frame| frame[14..].to_vec()).collect()
@@ -144,7 +132,7 @@ fn packets_get_their_outer_header_and_lose_it_byte_by_byte() {
             (0..count).for_each(|_| bench.inject(1, build::frame_from(1, family.addr(1, 9), &packet)));
             bench.run();
             let df = family == Family::V4 || *over_ == Family::V4;
-            let expected = outer(over_, (1, FAR), 0, df, &forwarded(packet.clone()));
+            let expected = outer(over_, (1, FAR), 0, df, &build::forwarded(packet.clone()));
             assert_eq!(packets(&mut bench, OUTSIDE), vec![expected; count], "{over_:?}, {family:?}");
         }
         let back = build::udp(family.addr(over(over_), 7), family.addr(1, 9), (7, 5), &[0x33; 20]);
@@ -153,7 +141,11 @@ fn packets_get_their_outer_header_and_lose_it_byte_by_byte() {
                 bench.inject(OUTSIDE, from_outside(over_, &outer(over_, (FAR, 1), 0, true, &back.clone())));
             }
             bench.run();
-            assert_eq!(packets(&mut bench, 1), vec![forwarded(back.clone()); count], "{over_:?}, {family:?}");
+            assert_eq!(
+                packets(&mut bench, 1),
+                vec![build::forwarded(back.clone()); count],
+                "{over_:?}, {family:?}"
+            );
         }
         assert_eq!(bench.drops(), []);
         let [rx, tx] =
@@ -266,7 +258,7 @@ fn padding_of_the_outer_packet_is_cut_off_the_inner_one() {
         let padded = [&inner[..], &[0xee; 9]].concat();
         bench.inject(OUTSIDE, from_outside(over_, &outer(over_, (FAR, 1), 0, true, &padded)));
         bench.run();
-        assert_eq!(packets(&mut bench, 1), [forwarded(inner)]);
+        assert_eq!(packets(&mut bench, 1), [build::forwarded(inner)]);
     }
 }
 
@@ -295,7 +287,7 @@ fn congestion_marks_pass_through_both_ends_as_rfc_6040_says() {
             bench.inject(1, build::frame_from(1, family.addr(1, 9), &packet));
             bench.run();
             let df = family == Family::V4 || *over_ == Family::V4;
-            let expected = outer(over_, (1, FAR), inner_ecn, df, &forwarded(packet));
+            let expected = outer(over_, (1, FAR), inner_ecn, df, &build::forwarded(packet));
             assert_eq!(packets(&mut bench, OUTSIDE), [expected]);
             // Out: the table.
             for outer_ecn in 0..4_u8 {
@@ -304,7 +296,8 @@ fn congestion_marks_pass_through_both_ends_as_rfc_6040_says() {
                 bench.inject(OUTSIDE, from_outside(over_, &packet));
                 bench.run();
                 let ecn = DECAPSULATED[usize::from(inner_ecn)][usize::from(outer_ecn)];
-                let expected: Vec<_> = ecn.map(|ecn| forwarded(marked(back, ecn))).into_iter().collect();
+                let expected: Vec<_> =
+                    ecn.map(|ecn| build::forwarded(marked(back, ecn))).into_iter().collect();
                 assert_eq!(
                     packets(&mut bench, 1),
                     expected,
@@ -407,7 +400,7 @@ fn an_error_about_a_long_outer_packet_limits_the_tunnel_once_one_was_sent() {
             let mut bench = bench(cpus, |_| ());
             let header = u32::try_from(ends(over_).header_len()).unwrap();
             let packet = inward(family, over_, 1380);
-            let sent = outer(over_, (1, FAR), 0, true, &forwarded(packet.clone()));
+            let sent = outer(over_, (1, FAR), 0, true, &build::forwarded(packet.clone()));
             let too_big = error(
                 over_,
                 &sent,
@@ -442,7 +435,7 @@ fn the_sender_is_told_that_the_other_end_cannot_be_reached() {
     for (over_, family) in pairs() {
         let mut bench = bench(1, |_| ());
         let packet = inward(family, over_, 30);
-        let sent = outer(over_, (1, FAR), 0, true, &forwarded(packet.clone()));
+        let sent = outer(over_, (1, FAR), 0, true, &build::forwarded(packet.clone()));
         let unreachable = error(
             over_,
             &sent,
@@ -454,7 +447,7 @@ fn the_sender_is_told_that_the_other_end_cannot_be_reached() {
         let [told] = <[Vec<u8>; 1]>::try_from(packets(&mut bench, 1)).unwrap();
         let (at, kind) = if family == Family::V4 { (20, [3, 1]) } else { (40, [1, 3]) };
         assert_eq!(told[at..at + 2], kind, "{over_:?}, {family:?}");
-        assert_eq!(told[at + 8..], forwarded(packet), "quotes the inner packet");
+        assert_eq!(told[at + 8..], build::forwarded(packet), "quotes the inner packet");
         assert_eq!(bench.counted(Count::TunnelErrorsRelayed), 1);
     }
 }

@@ -79,17 +79,6 @@ fn inward(inner: Family, outer: Family, port: u16, len: usize) -> Vec<u8> {
     build::udp(inner.addr(1, 9), inner.addr(over(outer), 7), (port, 7), &vec![0x5a; len])
 }
 
-fn forwarded(mut packet: Vec<u8>) -> Vec<u8> {
-    match packet[0] >> 4 {
-        4 => {
-            packet[8] -= 1;
-            build::fix_ip4_checksum(&mut packet);
-        }
-        _ => packet[7] -= 1,
-    }
-    packet
-}
-
 /// The IP packets that an interface has sent.
 fn packets(bench: &mut Bench, ifindex: IfIndex) -> Vec<Vec<u8>> {
     let is_ip = |frame: &Vec<u8>| frame[12..14] == [8, 0] || frame[12..14] == [0x86, 0xdd];
@@ -139,7 +128,7 @@ fn frames_get_their_headers_and_lose_them_byte_by_byte() {
             peer_mac(family.addr(vx, 7)),
             mac(vx),
             if family == Family::V4 { 0x0800 } else { 0x86dd },
-            &forwarded(packet.clone()),
+            &build::forwarded(packet.clone()),
         );
         // The first goes step by step, the second by what that has found out, and 40 together in a chunk.
         for count in [1, 1, 40] {
@@ -161,7 +150,11 @@ fn frames_get_their_headers_and_lose_them_byte_by_byte() {
                 bench.inject(OUTSIDE, inward_frame(over_, FAR, reserved, &frame_in(over_, &back)));
             }
             bench.run();
-            assert_eq!(packets(&mut bench, 1), vec![forwarded(back.clone()); count], "{over_:?}, {family:?}");
+            assert_eq!(
+                packets(&mut bench, 1),
+                vec![build::forwarded(back.clone()); count],
+                "{over_:?}, {family:?}"
+            );
         }
         assert_eq!(bench.drops(), []);
         assert_eq!(bench.counted(Count::TunnelIn), 42);
@@ -343,7 +336,7 @@ fn congestion_marks_pass_through_both_ends_as_rfc_6040_says() {
             bench.run();
             let [sent] = <[Vec<u8>; 1]>::try_from(packets(&mut bench, OUTSIDE)).unwrap();
             let (_, _, frame) = taken_apart(over_, &sent, inner_ecn);
-            assert_eq!(frame[14..], forwarded(packet), "{over_:?}, {family:?}");
+            assert_eq!(frame[14..], build::forwarded(packet), "{over_:?}, {family:?}");
             for outer_ecn in 0..4_u8 {
                 let back = build::udp(family.addr(over(over_), 7), family.addr(1, 9), (7, 5), &[0x33; 20]);
                 let frame = frame_in(over_, &marked(back.clone(), inner_ecn));
@@ -352,7 +345,8 @@ fn congestion_marks_pass_through_both_ends_as_rfc_6040_says() {
                 bench.inject(OUTSIDE, build::frame_from(OUTSIDE, from, &outer));
                 bench.run();
                 let ecn = DECAPSULATED[usize::from(inner_ecn)][usize::from(outer_ecn)];
-                let expected: Vec<_> = ecn.map(|ecn| forwarded(marked(back, ecn))).into_iter().collect();
+                let expected: Vec<_> =
+                    ecn.map(|ecn| build::forwarded(marked(back, ecn))).into_iter().collect();
                 assert_eq!(
                     packets(&mut bench, 1),
                     expected,
@@ -507,7 +501,7 @@ fn a_vxlan_of_a_group_joins_it_floods_to_it_and_takes_what_is_sent_to_it() {
         let ethertype = if over_ == Family::V4 { 0x0800 } else { 0x86dd };
         bench.inject(OUTSIDE, build::ether(group_mac.unwrap(), peer_mac(from), ethertype, &packet));
         bench.run();
-        assert_eq!(packets(&mut bench, 1), [forwarded(inner)], "{over_:?}: {:?}", bench.drops());
+        assert_eq!(packets(&mut bench, 1), [build::forwarded(inner)], "{over_:?}: {:?}", bench.drops());
         bench.forget_sent();
         assert_eq!(destinations(&mut bench, over_), [octets(from)], "learnt");
     }

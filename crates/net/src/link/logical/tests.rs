@@ -56,18 +56,6 @@ fn counted(bench: &Bench, ifindex: IfIndex, what: IfCount) -> u64 {
     bench.netisrs[0].cpu.counters.reader().ifs.get(usize::from(ifindex), what)
 }
 
-/// It with one hop less.
-fn forwarded(mut packet: Vec<u8>) -> Vec<u8> {
-    match packet[0] >> 4 {
-        4 => {
-            packet[8] -= 1;
-            build::fix_ip4_checksum(&mut packet);
-        }
-        _ => packet[7] -= 1,
-    }
-    packet
-}
-
 #[test]
 fn tags_are_taken_off_and_put_on_byte_by_byte() {
     for family in FAMILIES {
@@ -84,8 +72,12 @@ fn tags_are_taken_off_and_put_on_byte_by_byte() {
                 (0..count)
                     .for_each(|_| bench.inject(device[0], tagged(mac(device[0]), peer, &tags_in, &packet)));
                 bench.run();
-                let expected =
-                    tagged(peer_mac(family.addr(to, 9)), mac(device[1]), &tags_out, &forwarded(packet));
+                let expected = tagged(
+                    peer_mac(family.addr(to, 9)),
+                    mac(device[1]),
+                    &tags_out,
+                    &build::forwarded(packet),
+                );
                 assert_eq!(
                     bench.sent(device[1]),
                     vec![expected; count],
@@ -202,7 +194,7 @@ fn a_trunk_has_4094_vlans() {
             let packet = packet(family, 1, 2);
             bench.inject(1, tagged(mac(1), peer_mac(family.addr(1, 9)), &[tag(VLAN, vid)], &packet));
             bench.run();
-            let is_it = |frame: &Vec<u8>| frame.ends_with(&forwarded(packet.clone()));
+            let is_it = |frame: &Vec<u8>| frame.ends_with(&build::forwarded(packet.clone()));
             assert!(bench.sent(2).iter().any(is_it), "{vid}, {family:?}: {:?}", bench.drops());
             assert_eq!(counted(&bench, 9 + vid, IfCount::RxPackets), before + 1);
         }

@@ -118,6 +118,10 @@ fn session_input(cpu: &mut Cpu, pkt: &mut Pkt) -> Result<Next, DropReason> {
         return Err(DropReason::Monitor);
     }
     tunnel::become_inner(pkt, SESSION_LEN);
+    // Behind its length stands what pads a short frame.
+    if let Some(rest) = pkt.truncate(usize::from(header.len) - 2) {
+        cpu.pool.give(rest);
+    }
     pkt.rcvif = ifindex;
     if clamps {
         mss::clamp(pkt, mtu);

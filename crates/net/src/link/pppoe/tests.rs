@@ -63,18 +63,6 @@ fn inward(family: Family, port: u16) -> Vec<u8> {
     build::udp(family.addr(WAN, 7), family.addr(1, 9), (port, 5), &[0x33; 20])
 }
 
-/// It after a router.
-fn forwarded(mut packet: Vec<u8>) -> Vec<u8> {
-    match packet[0] >> 4 {
-        4 => {
-            packet[8] -= 1;
-            build::fix_ip4_checksum(&mut packet);
-        }
-        _ => packet[7] -= 1,
-    }
-    packet
-}
-
 fn counted(bench: &Bench, ifindex: IfIndex, what: IfCount) -> u64 {
     bench.netisrs.iter().map(|one| one.cpu.counters.reader().ifs.get(usize::from(ifindex), what)).sum()
 }
@@ -94,7 +82,8 @@ fn packets_get_the_headers_of_the_session_and_lose_them_byte_by_byte() {
         for count in [1, 1, 40] {
             (0..count).for_each(|_| bench.inject(1, build::frame_from(1, family.addr(1, 9), &packet)));
             bench.run();
-            let expected = build::ether(AC, mac(BELOW), 0x8864, &carried(ID, &forwarded(packet.clone())));
+            let expected =
+                build::ether(AC, mac(BELOW), 0x8864, &carried(ID, &build::forwarded(packet.clone())));
             assert_eq!(bench.sent(BELOW), vec![expected; count], "{family:?}");
         }
         let back = inward(family, 7);
@@ -103,7 +92,7 @@ fn packets_get_the_headers_of_the_session_and_lose_them_byte_by_byte() {
             let frame = [from_ac(&back), vec![0xee; 9]].concat();
             (0..count).for_each(|_| bench.inject(BELOW, frame.clone()));
             bench.run();
-            assert_eq!(packets(&mut bench, 1), vec![forwarded(back.clone()); count], "{family:?}");
+            assert_eq!(packets(&mut bench, 1), vec![build::forwarded(back.clone()); count], "{family:?}");
         }
         assert_eq!(bench.drops(), []);
         let [rx, tx] = [IfCount::RxPackets, IfCount::TxPackets].map(|what| counted(&bench, WAN, what));
@@ -135,6 +124,13 @@ fn only_the_access_concentrator_gets_packets_in_and_by_its_session_alone() {
         let short = build::ether(mac(BELOW), AC, 0x8864, &carried(ID, &packet)[..30]);
         let mut other_version = from_ac(&packet);
         other_version[14] = 0x21;
+        // It tells one byte less than its packet has.
+        let mut cut_short = from_ac(&packet);
+        cut_short[19] -= 1;
+        let longer_than_told = match family {
+            Family::V4 => DropReason::Ip4BadTotalLen,
+            Family::V6 => DropReason::Ip6BadPayloadLen,
+        };
         let mut other_family = from_ac(&packet);
         other_family[21] ^= 0x21 ^ 0x57;
         for (frame, reason) in [
@@ -150,6 +146,7 @@ fn only_the_access_concentrator_gets_packets_in_and_by_its_session_alone() {
             (short, DropReason::PppoeMalformed),
             (other_version, DropReason::PppoeMalformed),
             (other_family, DropReason::PppoeMalformed),
+            (cut_short, longer_than_told),
             (build::ether(mac(BELOW), AC, 0x8864, &[0x11, 0, 1]), DropReason::PppoeMalformed),
         ] {
             let (mut bench, control) = bench(1);
@@ -295,7 +292,7 @@ fn the_segment_size_of_a_syn_is_lowered_in_both_directions_unless_that_is_off() 
                 build::tcp(family.addr(WAN, 7), family.addr(1, 9), &syn(tcp::Flags::ACK), &[2, 4, 5, 180]);
             bench.inject(BELOW, from_ac(&data));
             bench.run();
-            assert_eq!(packets(&mut bench, 1), [forwarded(data)]);
+            assert_eq!(packets(&mut bench, 1), [build::forwarded(data)]);
         }
         assert_eq!(bench.drops(), []);
     }
@@ -313,12 +310,12 @@ fn a_session_over_a_vlan_has_its_tag() {
         let packet = outward(family);
         bench.inject(1, build::frame_from(1, family.addr(1, 9), &packet));
         bench.run();
-        let expected = build::ether(AC, mac(BELOW), 0x8100, &tagged(&carried(ID, &forwarded(packet))));
+        let expected = build::ether(AC, mac(BELOW), 0x8100, &tagged(&carried(ID, &build::forwarded(packet))));
         assert_eq!(bench.sent(BELOW), [expected]);
         let back = inward(family, 7);
         bench.inject(BELOW, build::ether(mac(BELOW), AC, 0x8100, &tagged(&carried(ID, &back))));
         bench.run();
-        assert_eq!(packets(&mut bench, 1), [forwarded(back.clone())], "{:?}", bench.drops());
+        assert_eq!(packets(&mut bench, 1), [build::forwarded(back.clone())], "{:?}", bench.drops());
         let stranger = build::ether(mac(BELOW), Mac([6; 6]), 0x8100, &tagged(&carried(ID, &back)));
         bench.inject(BELOW, stranger);
         let lcp = [0x11, 0, 1, 2, 0, 4, 0xc0, 0x21, 9, 1];
