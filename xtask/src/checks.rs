@@ -50,8 +50,8 @@ const MEDDLED: u64 = 1_000_000;
 const PER_KIND: u64 = 20;
 /// Seeds for each kind in `cargo xtask test`, at the least.
 const SEEDS_IN_TEST: u64 = 4;
-/// The variable that says how many tests a test program runs at once; and that number, for each processor. Most of the time
-/// of the longest programs goes by in waits for hosts and timers.
+/// The variable that says how many tests a test program runs at once; and that number, for each processor: most of the time of
+/// those that start daemons goes by in waits. Tests between hosts have a bound of their own.
 const AT_ONCE: &str = "RUST_TEST_THREADS";
 const PER_CPU: usize = 2;
 /// The variable that tells tests the number of seeds.

@@ -88,7 +88,7 @@ pub(crate) fn known(level: c_int, option: c_int) -> Option<SockOpt> {
 /// Reads a value that a program sets.
 ///
 /// # Errors
-/// Those of `setsockopt(2)`.
+/// The errors of `setsockopt(2)`.
 pub(crate) fn value(level: c_int, option: SockOpt, bytes: &[u8]) -> Result<i32, Errno> {
     if option == SockOpt::Congestion {
         return algorithm(bytes).ok_or(Errno::NOENT);

@@ -1,4 +1,4 @@
-//! Unsafe: borrows descriptors that a service manager has opened, by their numbers; a request about a socket, by its number
+//! Unsafe: borrows descriptors that a service manager has opened, by their numbers; a request about a socket, by its number.
 //!
 //! Unix sockets whose file has its mode and its group from the first moment, and those that a service manager hands over.
 #![expect(
@@ -58,7 +58,7 @@ pub fn bound(kind: SocketType, flags: SocketFlags, path: &Path, access: &Access)
 /// each message.
 ///
 /// # Errors
-/// Those of `ioctl(2)`.
+/// The errors of `ioctl(2)`.
 pub fn unsent(socket: BorrowedFd<'_>) -> io::Result<u64> {
     // SAFETY: this number asks a socket for an `int`.
     let asked = unsafe { Getter::<{ TIOCOUTQ }, c_int>::new() };

@@ -1,6 +1,5 @@
 //! The section `[interface.ppp]`: how a PPPoE interface authenticates itself, and what it takes of its provider.
 
-use core::fmt;
 use core::net::Ipv4Addr;
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use wire::Mac;
 use super::draft::unknown_word;
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
+pub use crate::pppoe::client::Password;
 pub use crate::pppoe::lcp::Auth;
 
 const KEYS: &[&str] = &[
@@ -57,16 +57,6 @@ impl Default for Ppp {
             echo_interval: ECHO_INTERVAL,
             echo_failures: ECHO_FAILURES,
         }
-    }
-}
-
-/// A password, which is shown nowhere.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Password(pub String);
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(…)")
     }
 }
 

@@ -31,8 +31,9 @@ use crate::pppoe::lcp;
 
 /// Frames that wait for the control thread; further ones are dropped by the netisrs, and counted.
 const QUEUE_MAX: usize = 256;
-/// Time of a few turns.
-const TURNS: Duration = Duration::from_millis(2);
+/// Visits to all CPUs after which a frame that one has sent is in a ring, also in one of another CPU: with the first it has come
+/// there, with the second that CPU's turn is over.
+const VISITS: usize = 2;
 /// Milliseconds between two answers to frames of sessions that nothing is known of.
 const STRAY_PAUSE: u64 = 1_000;
 
@@ -54,6 +55,8 @@ pub(crate) struct Pppoe {
 /// The client of an interface.
 struct Running {
     interface: String,
+    /// The interface below.
+    below: IfIndex,
     client: Client,
     /// The link that is in force.
     in_use: Option<Link>,
@@ -120,13 +123,15 @@ impl Control {
     pub(super) fn settle_pppoe(&mut self) {
         let mut before = core::mem::take(&mut self.pppoe.clients);
         for own in &self.attached {
-            let Some(settings) = settings(own, &self.attached) else { continue };
+            let Some((below, settings)) = settings(own, &self.attached) else { continue };
             let name = &own.config.name;
             if let Some(at) = before.iter().position(|client| client.interface == *name) {
                 let mut kept = before.swap_remove(at);
-                if kept.client.settings != settings {
-                    kept.pending.extend(kept.client.stop(now()));
-                    kept.client.settings = settings;
+                if kept.client.settings != settings || kept.below != below {
+                    let acts = kept.client.stop(now());
+                    self.send_pppoe(kept.below, &acts);
+                    kept.pending.extend(acts.into_iter().filter(|act| !matches!(act, Act::Send { .. })));
+                    (kept.below, kept.client.settings) = (below, settings);
                 }
                 self.pppoe.clients.push(kept);
                 continue;
@@ -135,11 +140,11 @@ impl Control {
             let client = Client::new(settings, seed);
             log::info(&format!("interface {name}: PPPoE client"));
             let (interface, pending) = (name.clone(), Vec::new());
-            self.pppoe.clients.push(Running { interface, client, in_use: None, pending, said: None });
+            self.pppoe.clients.push(Running { interface, below, client, in_use: None, pending, said: None });
         }
         for mut gone in before {
             let acts = gone.client.stop(now());
-            self.send_pppoe(&gone.interface, &acts);
+            self.send_pppoe(gone.below, &acts);
         }
         if let Err(why) = self.listen_to_pppoe() {
             log::error(&why.error);
@@ -150,8 +155,7 @@ impl Control {
 
     /// Has netisrs bring frames of interfaces below sessions.
     fn listen_to_pppoe(&mut self) -> Result<(), Error> {
-        let below = self.attached.iter().filter_map(|own| Some(own.below(&self.attached)?.index));
-        let mut indices: Vec<IfIndex> = below.collect();
+        let mut indices: Vec<IfIndex> = self.pppoe.clients.iter().map(|own| own.below).collect();
         indices.sort_unstable();
         indices.dedup();
         if self.pppoe.heard == indices {
@@ -170,9 +174,8 @@ impl Control {
 
     fn pppoe_arrived(&mut self, arrived: &Arrived) {
         let Arrived { ifindex, from, ethertype, message } = arrived;
-        let over = |name: &str| self.interface(name).and_then(|own| Some(own.below(&self.attached)?.index));
-        let names = self.pppoe.clients.iter().map(|own| own.interface.clone());
-        let names: Vec<String> = names.filter(|name| over(name) == Some(*ifindex)).collect();
+        let over = self.pppoe.clients.iter().filter(|own| own.below == *ifindex);
+        let names: Vec<String> = over.map(|own| own.interface.clone()).collect();
         for name in names {
             let Some(own) = self.pppoe.find(&name) else { continue };
             let (is_taken, acts) = own.client.arrived(*from, *ethertype, message, now());
@@ -238,7 +241,8 @@ impl Control {
     }
 
     fn perform_for_pppoe(&mut self, name: &str, acts: Vec<Act>) {
-        self.send_pppoe(name, &acts);
+        let Some(below) = self.pppoe.find(name).map(|own| own.below) else { return };
+        self.send_pppoe(below, &acts);
         for act in acts {
             match act {
                 Act::Send { .. } => {}
@@ -255,9 +259,7 @@ impl Control {
     }
 
     /// Sends the frames among acts. Without a buffer one is lost, as on a wire: it is sent again.
-    fn send_pppoe(&self, name: &str, acts: &[Act]) {
-        let below = self.interface(name).and_then(|own| own.below(&self.attached)).map(|below| below.index);
-        let Some(ifindex) = below.or_else(|| self.pppoe.heard.first().copied()) else { return };
+    fn send_pppoe(&self, ifindex: IfIndex, acts: &[Act]) {
         let frames = acts.iter().filter_map(|act| match act {
             Act::Send { to, ethertype, message } => {
                 Some(Outgoing { ifindex, to: *to, ethertype: *ethertype, message: message.clone() })
@@ -347,12 +349,17 @@ impl Control {
 
     /// Ends all sessions at the end of the stack, so that access concentrators need not find out.
     pub(super) fn release_pppoe(&mut self) {
-        for mut own in core::mem::take(&mut self.pppoe.clients) {
-            // Each in turns of its own: a ring that closes in the turn that has sent a frame loses it.
-            for act in own.client.stop(now()).into_iter().filter(|act| matches!(act, Act::Send { .. })) {
-                self.send_pppoe(&own.interface, &[act]);
-                std::thread::sleep(TURNS);
-            }
+        let clients = core::mem::take(&mut self.pppoe.clients);
+        if clients.is_empty() {
+            return;
+        }
+        for mut own in clients {
+            self.send_pppoe(own.below, &own.client.stop(now()));
+        }
+        // A ring that closes in the turn that has sent a frame loses it.
+        for _ in 0..VISITS {
+            // CPUs that do not answer send nothing either.
+            let _ = self.cpus.visit_all();
         }
     }
 
@@ -388,26 +395,27 @@ impl Control {
     }
 }
 
-/// The settings of the client of an interface; `None` if it has none.
-fn settings(own: &Attached, attached: &[Attached]) -> Option<Settings> {
+/// The interface below, and the settings of the client of an interface; `None` if it has none.
+fn settings(own: &Attached, attached: &[Attached]) -> Option<(IfIndex, Settings)> {
     let (Device::Pppoe(device), Some(ppp)) = (&own.config.device, &own.config.ppp) else { return None };
     let below = own.below(attached)?;
     let room = below.mtu().saturating_sub(pppoe::OVERHEAD);
     let most = u16::try_from(own.config.mtu.unwrap_or_else(|| lcp::MRU.into()).min(room)).unwrap_or(u16::MAX);
-    Some(Settings {
+    let settings = Settings {
         wanted: Wanted {
             service: device.service.clone(),
             ac: device.ac.clone(),
             max_payload: (most > lcp::MRU).then_some(most),
         },
-        user: ppp.user.as_ref().map(|(user, password)| (user.clone(), password.0.clone())),
+        user: ppp.user.clone(),
         auth: ppp.auth,
         dns: ppp.dns,
         mru: most,
         echo_interval: u64::from(ppp.echo_interval) * 1000,
         echo_failures: ppp.echo_failures,
         mac: below.facts.mac.octets(),
-    })
+    };
+    Some((below.index, settings))
 }
 
 fn told(link: &Link, session: Option<(u16, &str, Option<u64>)>) -> String {

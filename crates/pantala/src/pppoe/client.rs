@@ -7,6 +7,8 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+use core::fmt;
+
 use wire::Mac;
 use wire::ether::EtherType;
 use wire::pppoe::{View, code};
@@ -34,7 +36,7 @@ const STEADY: u64 = 30_000;
 pub(crate) struct Settings {
     pub(crate) wanted: Wanted,
     /// Name and password, if there are any.
-    pub(crate) user: Option<(String, String)>,
+    pub(crate) user: Option<(String, Password)>,
     pub(crate) auth: Auth,
     /// Whether name servers are asked for.
     pub(crate) dns: bool,
@@ -46,6 +48,16 @@ pub(crate) struct Settings {
     pub(crate) echo_failures: u32,
     /// Our link address: it makes our interface identifier.
     pub(crate) mac: [u8; 6],
+}
+
+/// A password, which is shown nowhere.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Password(pub String);
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(…)")
+    }
 }
 
 /// The phase of a client.

@@ -4,7 +4,6 @@ use core::time::Duration;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{ChildStdout, Command, Stdio};
-use std::thread;
 
 use dev::sys::process::end_with_parent;
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,8 +13,8 @@ use crate::pantala::Folder;
 use crate::programs::{Running, lab, on_pantala};
 use crate::wait::{PATIENCE, until};
 
-/// Until a full queue is tried again.
-const PAUSE: Duration = Duration::from_millis(10);
+/// Time after which a queue without room is taken for full.
+const FULL: Duration = Duration::from_millis(200);
 
 /// Starts a program whose output is read line by line.
 fn speaking(command: &mut Command) -> (Running, Lines<BufReader<ChildStdout>>) {
@@ -83,12 +82,8 @@ fn a_program_that_is_stopped_holds_up_no_other_and_goes_on() {
         waiting.iter_mut().for_each(|stream| stream.write_all(b"hello").unwrap());
         // One has sent as much as all queues on the way hold.
         let mut full = open(host, family, 7201);
-        full.set_nonblocking(true).unwrap();
-        let mut rests = 0;
-        while rests < 20 {
-            rests = if full.write(&[b'x'; 65536]).is_ok_and(|count| count > 0) { 0 } else { rests + 1 };
-            thread::sleep(if rests > 0 { PAUSE } else { Duration::ZERO });
-        }
+        full.set_write_timeout(Some(FULL)).unwrap();
+        while full.write(&[b'x'; 65536]).is_ok() {}
         for _ in 0..20 {
             assert!(is_echoed(&mut open(host, family, 7202)));
         }

@@ -18,6 +18,8 @@ use crate::wait::{PATIENCE, until};
 
 /// Reloads of a server under load.
 const RELOADS: usize = 15;
+/// Requests between two reloads.
+const BETWEEN: usize = 25;
 
 /// Connects to a server on pantala, says something, and reads until it has all that was expected, or the end.
 fn ask(host: &Host, to: SocketAddr, text: &[u8], until_it_says: &[u8]) -> std::io::Result<Vec<u8>> {
@@ -99,10 +101,9 @@ fn loaded(host: &Host, to: SocketAddr, run: impl FnOnce()) -> u32 {
 fn reload(file: &Path, signal: Signal, host: &Host, to: SocketAddr) {
     for _ in 0..RELOADS {
         kill_process(process(file).unwrap(), signal).unwrap();
-        for _ in 0..5 {
+        for _ in 0..BETWEEN {
             says(host, to, REQUEST, HELLO).unwrap();
         }
-        thread::sleep(core::time::Duration::from_millis(50));
     }
 }
 

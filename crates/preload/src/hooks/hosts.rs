@@ -10,7 +10,7 @@ use core::ptr;
 
 use libc::{hostent, size_t};
 
-use super::names::{found, name_of};
+use super::names::{found, name_of, next};
 use crate::names::Lookup;
 
 /// Numbers of `h_errno`.
@@ -262,15 +262,4 @@ unsafe fn write(
     // SAFETY: the caller's promise.
     unsafe { entry.write(whole) };
     true
-}
-
-/// The function that is behind ours.
-///
-/// # Safety
-/// `T` is the type of the function of this name.
-unsafe fn next<T: Copy>(name: &CStr) -> Option<T> {
-    // SAFETY: the name ends with a NUL.
-    let symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    // SAFETY: a pointer has the size of a pointer to a function; the caller's promise.
-    (!symbol.is_null()).then(|| unsafe { core::mem::transmute_copy::<*mut libc::c_void, T>(&symbol) })
 }

@@ -51,12 +51,19 @@ pub unsafe extern "C" fn getaddrinfo(
 /// The function of libc.
 fn libc_s() -> Option<GetAddrInfo> {
     static FOUND: OnceLock<Option<GetAddrInfo>> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        // SAFETY: the name ends with a NUL.
-        let symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, c"getaddrinfo".as_ptr()) };
-        // SAFETY: the symbol of this name is a function of this type, or is not there.
-        (!symbol.is_null()).then(|| unsafe { core::mem::transmute::<*mut libc::c_void, GetAddrInfo>(symbol) })
-    })
+    // SAFETY: the symbol of this name is a function of this type.
+    *FOUND.get_or_init(|| unsafe { next(c"getaddrinfo") })
+}
+
+/// The function of this name that is behind ours; `None` if there is none.
+///
+/// # Safety
+/// `T` is the type of the function of this name.
+pub(super) unsafe fn next<T: Copy>(name: &CStr) -> Option<T> {
+    // SAFETY: the name ends with a NUL.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    // SAFETY: a pointer has the size of a pointer to a function; the caller's promise.
+    (!symbol.is_null()).then(|| unsafe { core::mem::transmute_copy::<*mut libc::c_void, T>(&symbol) })
 }
 
 /// The name of a host; `None` for an address, or none.

@@ -1,4 +1,4 @@
-//! What stands in front of a datagram on a pair: its peer, and what control messages say of it.
+//! The header of a datagram on a pair: its peer, and what control messages say of it.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 

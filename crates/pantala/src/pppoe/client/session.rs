@@ -432,13 +432,13 @@ fn denied(says: &str) -> String {
 fn pap_request(id: u8, settings: &Settings) -> Vec<u8> {
     let (user, password) = settings.user.clone().unwrap_or_default();
     let counted = |text: &str| [&[u8::try_from(text.len()).unwrap_or(0)], text.as_bytes()].concat();
-    packet(pap::REQUEST, id, &[counted(&user), counted(&password)].concat())
+    packet(pap::REQUEST, id, &[counted(&user), counted(&password.0)].concat())
 }
 
 /// The value, behind its length, and the name (RFC 1994 §4.1).
 fn chap_response(id: u8, challenge: &[u8], settings: &Settings) -> Vec<u8> {
     let (user, password) = settings.user.clone().unwrap_or_default();
-    let value = md5::compute([&[id], password.as_bytes(), challenge].concat());
+    let value = md5::compute([&[id], password.0.as_bytes(), challenge].concat());
     [&[16], &value.0[..], user.as_bytes()].concat()
 }
 

@@ -6,7 +6,7 @@ use wire::ppp::{lcp, protocol};
 
 fn settings() -> Settings {
     Settings {
-        user: Some(("user".to_owned(), "secret".to_owned())),
+        user: Some(("user".to_owned(), Password("secret".to_owned()))),
         dns: true,
         mru: lcp_mru(),
         echo_interval: 5_000,

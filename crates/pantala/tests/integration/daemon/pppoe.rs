@@ -217,7 +217,7 @@ fn a_session_comes_back_whatever_ends_it() {
     lab.host().netlink().unwrap().set_up("far", true).unwrap();
     let fourth = concentrator.session();
     opens(&daemon, &concentrator, fourth);
-    // Killed: the access concentrator learns from its own echo that the old session is of nobody.
+    // Killed: the access concentrator learns from its own echo that the old session is gone.
     daemon.kill_and_go_on().wait().unwrap();
     let daemon = lab.start();
     let fifth = concentrator.session();
