@@ -248,8 +248,27 @@ fn a_wrong_password_is_shown_and_a_reload_mends_it() {
     assert!(daemon.end(Signal::TERM));
 }
 
+fn a_session_ends_by_the_interface_that_it_was_over() {
+    let Some(lab) = lab("pppoe-moved") else { return };
+    let concentrator = Concentrator::start(&lab, "chap");
+    let daemon = lab.start();
+    let session = concentrator.session();
+    opens(&daemon, &concentrator, session);
+    let elsewhere = config(&lab).replace("pppoe:up,", "pppoe:lan,");
+    lab.write(&elsewhere);
+    daemon.shows("reload");
+    assert_eq!(concentrator.says("ended"), format!("ended {session} by the client"));
+    until("it looks for another one there", || pppoe(&daemon)["phase"] == "discovery");
+    lab.write(&config(&lab));
+    daemon.shows("reload");
+    let session = concentrator.session();
+    opens(&daemon, &concentrator, session);
+    assert!(daemon.end(Signal::TERM));
+}
+
 harness::tests![
     a_session_carries_nat_tcp_router_advertisements_and_a_delegated_prefix,
     a_session_comes_back_whatever_ends_it,
-    a_wrong_password_is_shown_and_a_reload_mends_it
+    a_wrong_password_is_shown_and_a_reload_mends_it,
+    a_session_ends_by_the_interface_that_it_was_over,
 ];
