@@ -263,6 +263,7 @@ pub const fn gateway(family: Family, host: u8) -> To {
 fn ifnet(family: Family, index: IfIndex, net: u8) -> Ifnet {
     Ifnet {
         metric: 0,
+        twin: net::tables::Twin::None,
         index,
         name: format!("mem{index}"),
         kind: Kind::Device,

@@ -112,6 +112,9 @@ named! {
     BridgeForwarded = Ether, "bridge_forwarded", "frames sent by ports of bridges";
     BridgeFlooded = Ether, "bridge_flooded", "frames sent by all ports of a bridge";
     FloodCopied = Ether, "flood_copied", "copies made of frames that leave by several ports or to several ends";
+    Punted = Ether, "punted", "packets and copies given to the kernel's twin of their interface";
+    PuntCopied = Ether, "punt_copied", "copies made for the kernel's twin of an interface";
+    PuntedOut = Ether, "punted_out", "frames that the kernel sent by the twin of an interface";
     BpdusSent = Ether, "bpdus_sent", "spanning tree units (BPDUs) sent";
     BpdusConsumed = Ether, "bpdus_consumed", "spanning tree units (BPDUs) received";
     BpdusNoBuffer = Ether, "bpdus_no_buffer", "spanning tree units (BPDUs) not sent: no free buffer";

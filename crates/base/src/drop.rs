@@ -72,6 +72,7 @@ crate::count::named! {
     PacketSocketFull = App, "packet_socket_full", "receive buffer of the packet socket full that keeps the frame from the stack";
     NoProtocol = Local, "no_protocol", "unsupported transport protocol";
     NoPort = Local, "no_port", "no socket on the port";
+    PuntFull = Local, "punt_full", "queue to the kernel's twin of the interface full";
     UdpMalformed = Udp, "udp_malformed", "UDP length does not fit the packet";
     UdpBadChecksum = Udp, "udp_bad_checksum", "bad UDP checksum, or none over IPv6";
     GroupSource = Udp, "group_source", "multicast source not wanted by any socket";

@@ -3,6 +3,7 @@
 
 pub mod ip4;
 pub mod ip6;
+pub mod punt;
 pub mod reass;
 pub mod icmp;
 pub mod forward;

@@ -97,6 +97,7 @@ pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
         learned: Arc::default(),
         metric: 0,
         published: Arc::default(),
+        twin: crate::link::tables::Twin::None,
     }
 }
 

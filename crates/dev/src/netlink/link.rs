@@ -199,6 +199,14 @@ impl Rtnetlink {
         self.change(name, "set Ethernet address", |m| m.attr(libc::IFLA_ADDRESS, &mac))
     }
 
+    /// Sets whether a TAP has carrier.
+    ///
+    /// # Errors
+    /// [`NetlinkError::Refused`] if the device cannot be told.
+    pub fn set_carrier(&mut self, name: &str, on: bool) -> Result<(), NetlinkError> {
+        self.change(name, "set carrier", |m| m.attr(libc::IFLA_CARRIER, &[u8::from(on)]))
+    }
+
     /// Renames an interface.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::base::drop::{DropReason, Fate};
 use crate::fib::To;
 use crate::ip::addr;
 use crate::ip::neigh::{self, NeighMessage};
+use crate::ip::punt;
 use crate::link::tables::{IfIndex, Ifnet, Tables};
 use crate::out::ifq;
 use crate::turn::cpu::Cpu;
@@ -77,6 +78,10 @@ fn heard(cpu: &mut Cpu, pkt: &Pkt, arp: &Packet) -> Fate {
             Some(arp.sender_mac),
         );
         return Ok(Count::ArpConsumed);
+    }
+    // Requests are answered here; replies are for both.
+    if arp.operation == Operation::Reply || arp.is_announcement() {
+        punt::copy(cpu, pkt, EtherType::ARP);
     }
     let is_for_us = is_ours(cpu, ifnet, arp);
     let proxy = if is_for_us { None } else { published(&tables, ifnet, arp) };

@@ -6,7 +6,7 @@ use wire::ether::{EtherType, HEADER_LEN, Header, Mac};
 use crate::base::count::IfCount;
 use crate::base::drop::DropReason;
 use crate::link::pppoe;
-use crate::link::tables::{IfIndex, Ifnet, Tables};
+use crate::link::tables::{IfIndex, Ifnet, Tables, Twin};
 use crate::turn::cpu::Cpu;
 use crate::turn::next::Next;
 
@@ -27,7 +27,9 @@ impl Port {
     #[must_use]
     pub fn of(tables: &Tables, index: IfIndex) -> Self {
         let mac = match tables.ifnet(index) {
-            Some(Ifnet { mac: Mac([a, b, c, d, e, f]), up: true, monitor: false, port: None, .. }) => {
+            Some(Ifnet { mac: Mac([a, b, c, d, e, f]), up: true, monitor: false, port: None, twin, .. })
+                if !matches!(twin, Twin::Of(_)) =>
+            {
                 u64::from_le_bytes([0, 0, *a, *b, *c, *d, *e, *f])
             }
             _ => u64::MAX,
@@ -59,7 +61,8 @@ impl Port {
 /// Removes the Ethernet header and classifies the destination. Behind it, a packet starts at its network header.
 ///
 /// Reads  `pkt.rcvif`, `cpu.tables`.   Writes `pkt.flags`, `pkt.vlan`; `pkt.rcvif` if its tag is that of a VLAN.
-/// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`], [`Next::Pppoe`]; [`Next::Bridge`] with the header still on it.
+/// Next   [`Next::Ip4`], [`Next::Ip6`], [`Next::Arp`], [`Next::Pppoe`], [`Next::Punt`]; [`Next::Bridge`] and [`Next::FromTwin`] with
+///        the header still on it.
 /// Drops  those of [`pppoe::input`]; [`DropReason::EtherShort`], [`DropReason::EtherNotForUs`],
 ///        [`DropReason::EtherLength`], [`DropReason::EtherMulticastSource`], [`DropReason::VlanUnknown`],
 ///        [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`], [`DropReason::Monitor`].
@@ -74,6 +77,9 @@ pub fn input(cpu: &mut Cpu, pkt: &mut Pkt) -> Next {
     }
     if ifnet.port.is_some() {
         return port_input(cpu, pkt);
+    }
+    if let Twin::Of(_) = ifnet.twin {
+        return Next::FromTwin;
     }
     let header = header_of(pkt);
     if let Some(reason) = refusal(ifnet, &header)
@@ -135,9 +141,14 @@ fn demux(cpu: &mut Cpu, pkt: &mut Pkt, ethertype: EtherType) -> Next {
 fn uncommon(cpu: &mut Cpu, pkt: &mut Pkt, ethertype: EtherType) -> Next {
     match ethertype {
         EtherType::PPPOE_DISCOVERY | EtherType::PPPOE_SESSION => pppoe::input(cpu, pkt, ethertype),
+        _ if cpu.tables.has_twins && has_twin(&cpu.tables, pkt) => Next::Punt,
         _ if ethertype.check().is_err() => Next::Drop(DropReason::EtherLength),
         _ => Next::Drop(DropReason::EtherUnknownType),
     }
+}
+
+fn has_twin(tables: &Tables, pkt: &Pkt) -> bool {
+    tables.ifnet(pkt.rcvif).is_some_and(|ifnet| matches!(ifnet.twin, Twin::By(_)))
 }
 
 /// Brings a frame of a bridge's port to the bridge; but one with the tag of a VLAN over the port to that VLAN.

@@ -18,6 +18,7 @@ mod own_addrs;
 mod precedence;
 mod published;
 mod rtadv;
+mod twin;
 
 pub use crate::base::ids::IfIndex;
 pub use autoconf::{AutoconfSettings, Identifiers, PREFIX_LEN};
@@ -29,6 +30,8 @@ pub use queue::{Discipline, QueueSpec};
 pub use rtadv::{
     RTADV_PREFIXES_MAX, RTADV_ROUTES_MAX, RTADV_SEARCH_MAX, RTADV_SERVERS_MAX, RtadvExpiry, RtadvSettings,
 };
+
+pub use twin::Twin;
 
 /// The configuration that every CPU reads and none writes. Each CPU holds one `Arc` of it; a change is a new one,
 /// sent from CPU to CPU as a message, and the old one dies with its last holder.
@@ -53,6 +56,8 @@ pub struct Tables {
     pub judges_checksums: bool,
     /// Whether that, or addresses that an interface answers for, makes usual packets worth a closer look.
     pub looks_closer: bool,
+    /// Whether an interface has a twin.
+    pub has_twins: bool,
 }
 
 /// The input of tables: the configuration, without derived data.
@@ -112,6 +117,8 @@ pub struct Ifnet {
     pub learned: Arc<Learned>,
     /// Addresses of others that are answered for on this link.
     pub published: Arc<Published>,
+    /// Its twin in the kernel, or the interface that it is the twin of.
+    pub twin: Twin,
 }
 
 /// An address of an interface, with the prefix that is on its link.
@@ -167,13 +174,14 @@ impl Tables {
         let (own, logical) = (Own::of(&list), Arc::new(Logical::of(&list)));
         let judges_checksums = list.iter().any(|ifnet| ifnet.rxcsum != Rxcsum::Verify);
         let looks_closer = judges_checksums || list.iter().any(|ifnet| ifnet.published.has_v6());
+        let has_twins = list.iter().any(|ifnet| ifnet.twin != Twin::None);
         let mut ifs = Vec::new();
         for ifnet in list {
             let at = usize::from(ifnet.index);
             ifs.resize_with(ifs.len().max(at + 1), || None);
             ifs[at] = Some(ifnet);
         }
-        Self { generation, ifs, fib, hops, forwarding, own, logical, judges_checksums, looks_closer }
+        Self { generation, ifs, fib, hops, forwarding, own, logical, judges_checksums, looks_closer, has_twins }
     }
 
     /// Where packets to `dst` are led: the slow way, for one destination at a time. Of equally good hops, the flow

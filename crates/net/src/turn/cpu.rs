@@ -26,6 +26,7 @@ use crate::ip::ip6::autoconf::Autoconf;
 use crate::ip::ip6::rtadv::Rtadv;
 use crate::ip::neigh::Neigh;
 use crate::ip::pmtu::Paths;
+use crate::ip::punt::Punts;
 use crate::ip::reass::Reass;
 use crate::ip::snoop_io::Snooping;
 use crate::ip::stp_io::Trees;
@@ -134,6 +135,8 @@ pub struct Cpu {
     pub loopback: VecDeque<Pkt>,
     /// Packets that have come out of tunnels in this chunk.
     pub(crate) decapsulated: Vec<Pkt>,
+    /// Packets for twins of interfaces.
+    pub(crate) punts: Punts,
     /// Captures that are attached; `None` if there is none.
     pub captures: Option<Box<Captures>>,
     /// Packet sockets, while there are any.

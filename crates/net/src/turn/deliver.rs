@@ -8,6 +8,7 @@ use crate::base::four_tuple::FourTuple;
 use crate::base::ids::IfIndex;
 use crate::host::{ping, raw, tcp, udp};
 use crate::ip::icmp::{Message, Quoted};
+use crate::link::tables::Twin;
 use crate::turn::cpu::Cpu;
 use crate::turn::trace::Headers;
 
@@ -31,12 +32,26 @@ pub enum Recipient {
     Socket,
     /// No socket: the sender is told.
     None,
+    /// The kernel, by the twin of the interface.
+    Twin,
     /// The stack itself: ICMP, and protocols without ports.
     Stack,
 }
 
 /// Returns what a packet with these headers, received by an interface, is for.
 pub(crate) fn recipient(cpu: &Cpu, rcvif: IfIndex, headers: &Headers) -> Recipient {
+    let has_twin = cpu.tables.ifnet(rcvif).is_some_and(|ifnet| matches!(ifnet.twin, Twin::By(_)));
+    match recipient_here(cpu, rcvif, headers) {
+        Recipient::None if has_twin => Recipient::Twin,
+        Recipient::Stack if has_twin && !SPOKEN.contains(&headers.protocol) => Recipient::Twin,
+        recipient => recipient,
+    }
+}
+
+/// Protocols without ports that the stack speaks itself.
+const SPOKEN: [Protocol; 3] = [Protocol::ICMP, Protocol::ICMP6, Protocol::IGMP];
+
+fn recipient_here(cpu: &Cpu, rcvif: IfIndex, headers: &Headers) -> Recipient {
     let Some((src_port, dst_port)) = headers.ports else { return Recipient::Stack };
     let ends = FourTuple::new((headers.dst, dst_port).into(), (headers.src, src_port).into(), rcvif);
     if headers.protocol == Protocol::UDP {

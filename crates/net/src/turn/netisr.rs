@@ -21,7 +21,7 @@ use crate::host::app::Apps;
 use crate::host::{dgram, tcp};
 use crate::ip::ip4::Ip4;
 use crate::ip::ip6::Ip6;
-use crate::ip::{arp, bridge_io, icmp, ip_tx, ip4, ip6, neigh, output, reass, tunnel_io};
+use crate::ip::{arp, bridge_io, icmp, ip_tx, ip4, ip6, neigh, output, punt, reass, tunnel_io};
 use crate::link::pppoe;
 use crate::out::ifq;
 use crate::turn::cpu::{Cpu, CpuId};
@@ -163,6 +163,7 @@ impl Netisr {
         }
         let connections = tcp::roll_up(&mut self.cpu);
         neigh::roll_up(&mut self.cpu);
+        let punted = if self.cpu.punts.is_empty() { 0 } else { punt::roll_up(&mut self.cpu) };
         self.transmit(true);
         firewall::settle(&mut self.cpu);
         if self.cpu.offloads {
@@ -173,14 +174,14 @@ impl Netisr {
         }
         let Cpu { peers, pool, .. } = &mut self.cpu;
         peers.roll_up(pool);
-        connections
+        connections + punted
     }
 
     /// When this CPU must turn again: soon while a device or a peer holds something up, else for the next timer.
     fn deadline(&self) -> Instant {
         const SOON: core::time::Duration = core::time::Duration::from_micros(100);
         let Self { cpu, rings, programs, .. } = self;
-        if !cpu.peers.own.is_empty() || !cpu.loopback.is_empty() {
+        if !cpu.peers.own.is_empty() || !cpu.loopback.is_empty() || !cpu.punts.is_empty() {
             return cpu.now;
         }
         let timer = cpu.timers.deadline().unwrap_or(Instant::NEVER);
@@ -214,6 +215,8 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::Arp => arp::input(cpu, pkt),
         Next::Pppoe => pppoe::control_input(cpu, pkt),
         Next::Bridge => bridge_io::input(cpu, pkt),
+        Next::Punt => punt::input(cpu, pkt),
+        Next::FromTwin => punt::from_kernel(cpu, pkt),
         Next::Local4 => ip4::local::input(cpu, pkt),
         Next::Local6 => ip6::local::input(cpu, pkt),
         Next::Ip4 | Next::Ip6 | Next::Route4 | Next::Route6 => cpu.loop_back(pkt, Resume::at(next)),

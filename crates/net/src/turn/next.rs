@@ -32,6 +32,10 @@ pub enum Next {
     Pppoe,
     /// [`crate::ip::bridge_io::input`]: a frame of a bridge's port, with its Ethernet header.
     Bridge,
+    /// [`crate::ip::punt::input`]: a frame of a protocol that is not spoken here, for the kernel's twin, without its Ethernet header.
+    Punt,
+    /// [`crate::ip::punt::from_kernel`]: a frame of the kernel's twin, with its Ethernet header.
+    FromTwin,
     /// [`crate::ip::ip4::local`]: for this host.
     Local4,
     /// [`crate::ip::ip6::local`]: for this host.

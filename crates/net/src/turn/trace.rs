@@ -351,6 +351,8 @@ pub(crate) fn dispatched(cpu: &mut Cpu, next: Next) -> bool {
         Next::Arp
             | Next::Bridge
             | Next::Pppoe
+            | Next::Punt
+            | Next::FromTwin
             | Next::HandOff(_)
             | Next::Answer(_)
             | Next::Reset

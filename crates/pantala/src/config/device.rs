@@ -315,7 +315,7 @@ fn wire_name(name: &str) -> Result<String, Wrong> {
 }
 
 /// A name that Linux accepts for an interface.
-fn host_name(name: &str) -> Result<String, Wrong> {
+pub(super) fn host_name(name: &str) -> Result<String, Wrong> {
     let plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '/' | ':' | ',' | '%');
     let good = !name.is_empty()
         && name.len() <= IFNAME_MAX

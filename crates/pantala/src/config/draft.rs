@@ -19,9 +19,10 @@ use super::{
     Autoconf, Device, Dhcp6Client, Dhcp6Server, DhcpClient, DhcpRelay, DhcpServer, KernelPorts, MOST_RINGS,
     Policy, Polling, Ppp, PrefixFrom, Publish, Ra, RxCsum, Serve, Service,
 };
+use super::punt::Punt;
 use super::{
     admin, autoconf, dhcp, dhcp_client, dhcp_relay, dhcp6_client, dhcp6_server, fdb, http, limits, ppp,
-    programs, publish, ra, route_sources, serve, service, sysctl,
+    programs, publish, punt, ra, route_sources, serve, service, sysctl,
 };
 use crate::firewall::section;
 use diagnostic::did_you_mean;
@@ -96,6 +97,7 @@ const INTERFACE: &[&str] = &[
     "publish",
     "ppp",
     "proxy_arp",
+    "punt",
 ];
 
 /// Netisrs that may share the CPUs of a machine.
@@ -169,6 +171,7 @@ pub(crate) struct DraftInterface {
     pub(crate) providers: Vec<At<String>>,
     pub(crate) publish: Publish,
     pub(crate) ppp: Option<At<Ppp>>,
+    pub(crate) punt: Option<At<Punt>>,
     /// Whether any of it could not be read.
     pub(crate) doubtful: bool,
 }
@@ -304,6 +307,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         providers: dhcp6_client::providers(fields),
         publish: publish::read(fields, report),
         ppp: ppp::read(fields, report),
+        punt: punt::read(fields, report),
         doubtful: false,
     };
     DraftInterface { doubtful: report.count() > problems, ..draft }

@@ -31,6 +31,7 @@ mod dhcp_relay;
 mod kernel_ports;
 mod ppp;
 mod publish;
+pub(crate) mod punt;
 mod ra;
 mod route_sources;
 mod serve;
@@ -258,6 +259,52 @@ pub struct Interface {
     pub ppp: Option<Ppp>,
     /// Its PPPoE session, once one carries packets. No file has it.
     pub session: Option<PppSession>,
+    /// The kernel's name of its twin, if it has one.
+    pub punt: Option<String>,
+    /// The interface whose twin it is. No file has it.
+    pub twin_of: Option<String>,
+}
+
+impl Interface {
+    /// An interface of a device, about which nothing else is said.
+    #[must_use]
+    pub(crate) fn of_device(name: String, device: Device) -> Self {
+        Self {
+            name,
+            device,
+            addresses: Vec::new(),
+            mtu: None,
+            mac: None,
+            rings: None,
+            rxcsum: RxCsum::Auto,
+            offload: false,
+            monitor: false,
+            queue: net::ifq::QueueSpec::default(),
+            autoconf: None,
+            vlanpcp: 0,
+            metric: 0,
+            description: None,
+            fdb: Fdb::default(),
+            bridge: BridgeKeys::default(),
+            is_port: false,
+            ra: None,
+            kernel_ports: Vec::new(),
+            dhcp_server: None,
+            dhcp: None,
+            dhcp_relay: None,
+            dhcp6_relay: Vec::new(),
+            dhcp6: None,
+            ppp: None,
+            session: None,
+            dhcp6_server: None,
+            prefix_from: None,
+            leased: Vec::new(),
+            resolver: Resolver::default(),
+            publish: Publish::default(),
+            punt: None,
+            twin_of: None,
+        }
+    }
 }
 
 /// One `[[route]]`.

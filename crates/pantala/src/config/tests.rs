@@ -108,6 +108,8 @@ fn every_key_arrives_in_the_configuration() {
         dhcp6: None,
         ppp: None,
         session: None,
+        punt: None,
+        twin_of: None,
         dhcp6_server: None,
         prefix_from: None,
         leased: Vec::new(),

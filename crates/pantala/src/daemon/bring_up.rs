@@ -14,6 +14,7 @@ use super::device::{self, Workshop};
 use super::dhcp::Dhcp;
 use super::dhcp6_clients::Dhcp6;
 use super::pppoe_clients::Pppoe;
+use super::twins::Twins;
 use super::ra_updates::Learning;
 use super::ring_placement::RingPlacement;
 use super::route_sources::RouteSources;
@@ -87,6 +88,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         dhcp: Dhcp::default(),
         dhcp6: Dhcp6::default(),
         pppoe: Pppoe::default(),
+        twins: Twins::default(),
         pings,
         captures: Captures::default(),
         sites,

@@ -29,6 +29,7 @@ use super::services::Started;
 use super::stack::capture::Captures;
 use super::stack::ping::Running;
 use super::tables::{self, Attached};
+use super::twins::Twins;
 use super::web::WebServer;
 use crate::StackError;
 use crate::api::{Error, ErrorKind};
@@ -63,6 +64,8 @@ pub(crate) struct Control {
     pub(super) dhcp6: Dhcp6,
     /// PPPoE clients.
     pub(super) pppoe: Pppoe,
+    /// What the kernel's twins of interfaces have been given.
+    pub(super) twins: Twins,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,
     /// Captures that run.
@@ -157,6 +160,7 @@ impl Control {
         let tables = tables_of(self.tables.generation + 1, ifs, self.config.forwarding, rib);
         self.tables = Arc::new(tables);
         self.share_addresses();
+        self.mirror_twins();
         let rules = self.compile_rules();
         let epoch = self.firewall.config.lookups.epoch();
         self.cpus.set_tables_and_rules(&self.tables, rules)?;

@@ -133,6 +133,7 @@ impl Control {
         if changes.any {
             self.share_addresses();
         }
+        self.mirror_twins();
     }
 
     /// Takes ports of bridges whose wires do not carry out of their trees, and back in.

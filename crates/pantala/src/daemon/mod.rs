@@ -74,6 +74,7 @@ mod web;
 pub(crate) mod stack;
 mod switch;
 pub(crate) mod tables;
+mod twins;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

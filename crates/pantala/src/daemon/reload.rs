@@ -407,6 +407,7 @@ impl Control {
             }
         }
         self.share_addresses();
+        self.mirror_twins();
         if is_loaded {
             self.route_sources.are_loaded(&self.attached);
         }

@@ -8,7 +8,7 @@ use net::bridge;
 use net::ip6::autoconf::{self, Identifiers, Settings};
 use net::logical::{Kind, TAGS_MAX, Vlan};
 use net::pppoe::{self, Pppoe};
-use net::tables::{IfAddr, IfIndex, Ifnet, Learned, settle};
+use net::tables::{IfAddr, IfIndex, Ifnet, Learned, Twin, settle};
 
 use super::device::{Facts, Hold};
 use super::hotplug::Away;
@@ -86,7 +86,8 @@ impl Attached {
             .map(|net| IfAddr { addr: net.addr(), prefix_len: net.prefix_len() });
         let mut all: Vec<_> = configured.collect();
         // That of a PPPoE interface is leased with the session.
-        let has_own = self.mtu() >= MTU_MIN_V6 && !self.config.is_port && self.config.ppp.is_none();
+        let is_aside = self.config.is_port || self.config.twin_of.is_some();
+        let has_own = self.mtu() >= MTU_MIN_V6 && !is_aside && self.config.ppp.is_none();
         if has_own && !all.iter().any(|own| is_link_local(own.addr)) {
             // The kernel makes one of the same link address, and both cannot have it.
             let usual = if self.config.device.is_shared() {
@@ -187,6 +188,18 @@ impl Attached {
         Some(bridge::Port { bridge: bridge.index, is_private, is_span, stp })
     }
 
+    /// Its part in a pair of twins.
+    fn twin(&self, attached: &[Self]) -> Twin {
+        let index = |is: &dyn Fn(&Self) -> bool| attached.iter().find(|other| is(other)).map(|it| it.index);
+        let name = self.config.name.as_str();
+        match &self.config.twin_of {
+            // Without its interface it leads nowhere.
+            Some(of) => Twin::Of(index(&|other| other.config.name == *of).unwrap_or(0)),
+            None if self.config.punt.is_none() => Twin::None,
+            None => index(&|other| other.config.twin_of.as_deref() == Some(name)).map_or(Twin::None, Twin::By),
+        }
+    }
+
     /// Groups that servers here listen to.
     fn groups(&self) -> Vec<IpAddr> {
         let is_asked = self.config.dhcp6_server.is_some() || !self.config.dhcp6_relay.is_empty();
@@ -216,6 +229,7 @@ impl Attached {
             learned: Arc::clone(&self.learned),
             metric: self.config.metric,
             published: Arc::new(self.by_hand.with(&self.config.publish)),
+            twin: self.twin(attached),
         }
     }
 }

@@ -7,7 +7,7 @@ use dev::sys::promisc::Promisc;
 use pkt::{Arena, Pool};
 use wire::ether::Mac;
 
-use crate::config::{Device, Interface, Resolver, RxCsum, Wires};
+use crate::config::{Device, Interface, Wires};
 use crate::daemon::cpus::NewRing;
 use crate::daemon::device::{self, Hold, Workshop};
 use crate::daemon::log;
@@ -93,38 +93,9 @@ pub(super) fn close(rings: Vec<WorkerRing>) {
 
 fn interface(device: &Device, rings: Option<u32>) -> Interface {
     Interface {
-        name: device.to_string(),
-        device: device.clone(),
-        addresses: Vec::new(),
-        mtu: None,
-        mac: None,
         // Frames on a queue that is not read would count as lost.
         rings: if let Device::AfXdp { .. } = device { rings } else { Some(rings.unwrap_or(1)) },
-        rxcsum: RxCsum::Auto,
-        offload: false,
-        monitor: false,
-        queue: net::ifq::QueueSpec::default(),
-        autoconf: None,
-        vlanpcp: 0,
-        metric: 0,
-        description: None,
-        fdb: crate::config::Fdb::default(),
-        bridge: crate::config::BridgeKeys::default(),
-        is_port: false,
-        ra: None,
-        kernel_ports: Vec::new(),
-        dhcp_server: None,
-        dhcp: None,
-        dhcp_relay: None,
-        dhcp6_relay: Vec::new(),
-        dhcp6: None,
-        ppp: None,
-        session: None,
-        dhcp6_server: None,
-        prefix_from: None,
-        leased: Vec::new(),
-        resolver: Resolver::default(),
-        publish: crate::config::Publish::default(),
+        ..Interface::of_device(device.to_string(), device.clone())
     }
 }
 

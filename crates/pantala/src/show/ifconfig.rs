@@ -43,6 +43,12 @@ fn block(interface: &Interface) -> String {
         let groups = interface.groups.iter().map(ToString::to_string).collect::<Vec<_>>();
         let _ = writeln!(text, "\tmulticast: {}", groups.join(" "));
     }
+    if let Some(twin) = &interface.twin {
+        let _ = writeln!(text, "\ttwin: {twin} in the kernel");
+    }
+    if let Some(of) = &interface.twin_of {
+        let _ = writeln!(text, "\ttwin of: {of}");
+    }
     if let Some(device) = &interface.device {
         let _ = write!(text, "{}", link(interface));
         text += &match (&device.memif, device.mode) {

@@ -52,6 +52,7 @@ mod server_programs;
 mod translation;
 mod spanning;
 mod tunnels;
+mod twins;
 mod vxlan;
 mod web;
 mod why;
@@ -106,6 +107,7 @@ harness::main![
     translation,
     spanning,
     tunnels,
+    twins,
     vxlan,
     web,
     why,

@@ -293,6 +293,7 @@ impl Spec {
             learned: Arc::clone(&port.learned),
             metric: 0,
             published: Arc::clone(&port.published),
+            twin: net::tables::Twin::None,
         }
     }
 }

@@ -42,6 +42,7 @@ const BEGUN: &[Count] = &[
     Count::PipeCopied,
     Count::GroupLooped,
     Count::FloodCopied,
+    Count::PuntCopied,
 ];
 
 /// Packets that end without a drop.

@@ -135,6 +135,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         learned: std::sync::Arc::default(),
         metric: 0,
         published: std::sync::Arc::default(),
+        twin: crate::link::tables::Twin::None,
     };
     let default = |addr: IpAddr, via: IpAddr| {
         Prefix::new(addr, 0).map(|to| Route::new(to, To::Gateway { ifindex: 1, via }))

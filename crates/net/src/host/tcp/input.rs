@@ -20,7 +20,7 @@ use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
 use crate::base::time::Instant;
 use crate::host::pcb::FourTuple;
-use crate::ip::{l4, output};
+use crate::ip::{l4, output, punt};
 use crate::turn::cpu::Cpu;
 
 /// Connections, half-open ones and those in TIME-WAIT whose time has come that are looked at in one turn.
@@ -38,7 +38,7 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
     cpu.count(Count::TcpIn);
     match judge(cpu, &pkt) {
         Err(reason) => cpu.drop_pkt(pkt, reason),
-        Ok(_) if cpu.tcp.is_none() => reset::closed(cpu, pkt, IpTxParams::default()),
+        Ok(_) if cpu.tcp.is_none() => closed(cpu, pkt, IpTxParams::default()),
         Ok(header) => deliver(cpu, pkt, &header),
     }
 }
@@ -52,6 +52,13 @@ fn judge(cpu: &Cpu, pkt: &Pkt) -> Result<Header, DropReason> {
     if intact { Ok(header) } else { Err(DropReason::TcpBadChecksum) }
 }
 
+/// Ends a segment to a closed port: the kernel's answer it is where the interface has a twin.
+fn closed(cpu: &mut Cpu, pkt: Pkt, tx_params: IpTxParams) {
+    if let Err(pkt) = punt::offer(cpu, pkt) {
+        reset::closed(cpu, pkt, tx_params);
+    }
+}
+
 fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
     let (src, dst) = l4::ends(&pkt);
     let ends = FourTuple::new((dst, header.dst_port).into(), (src, header.src_port).into(), pkt.rcvif);
@@ -62,6 +69,10 @@ fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
     let is_signed = cpu.tcp.as_mut().is_some_and(|pcbs| signature::is_demanded(pcbs, found, &ends, header));
     if is_signed && let Err(reason) = signature::check(cpu, &pkt, header) {
         return cpu.drop_pkt(pkt, reason);
+    }
+    let is_for_none = found.is_none() && cpu.tcp.as_ref().is_none_or(|pcbs| !pcbs.listens(&ends));
+    if is_for_none && cpu.tables.has_twins {
+        return closed(cpu, pkt, IpTxParams::default());
     }
     let answer = match found {
         Some(Found::Conn(at)) => to_connection(cpu, at, &pkt, header),

@@ -249,6 +249,11 @@ impl Pcbs {
         self.index.find(ends.hash(&self.secret), is_it).map(Found::from)
     }
 
+    /// Whether a listener takes connections to this end.
+    pub(crate) fn listens(&self, ends: &FourTuple) -> bool {
+        self.listeners.has(ends)
+    }
+
     /// Returns what a segment between `ends` is for.
     pub(crate) fn recipient(&self, ends: &FourTuple) -> Recipient {
         match self.find(ends) {

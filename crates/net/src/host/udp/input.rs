@@ -12,14 +12,15 @@ use crate::host::dhcp;
 use crate::host::pcb::FourTuple;
 use crate::ip::group::Key;
 use crate::ip::icmp::{Problem, is_one_host};
-use crate::ip::{l4, vxlan_io};
+use crate::ip::{l4, punt, vxlan_io};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::dispatch;
 use crate::turn::next::Next;
 
 /// Takes a datagram for this host in. `pkt` starts with its network header, `pkt.l4` is where UDP starts.
 ///
-/// Next   a socket, [`dhcp::input`], [`vxlan_io::input`], the CPU of its flow, [`Problem::PortUnreachable`].
+/// Next   a socket, [`dhcp::input`], [`vxlan_io::input`], the CPU of its flow, [`punt::offer`],
+///        [`Problem::PortUnreachable`].
 /// Drops  [`DropReason::UdpMalformed`], [`DropReason::UdpBadChecksum`], [`DropReason::UdpQueueFull`],
 ///        [`DropReason::GroupSource`].
 ///
@@ -100,7 +101,7 @@ fn end(cpu: &mut Cpu, pkt: Pkt, fate: Fate, (ends, len): (&FourTuple, u16)) {
         Fate::Nobody if cpu.dhcp.is_some() || !cpu.tables.logical.vxlans.is_empty() => {
             without_socket(cpu, pkt, ends, len);
         }
-        Fate::Nobody => dispatch(cpu, pkt, Next::Answer(Problem::PortUnreachable)),
+        Fate::Nobody => punt::offer_or(cpu, pkt, Next::Answer(Problem::PortUnreachable)),
     }
 }
 
@@ -109,7 +110,7 @@ fn end(cpu: &mut Cpu, pkt: Pkt, fate: Fate, (ends, len): (&FourTuple, u16)) {
 fn without_socket(cpu: &mut Cpu, pkt: Pkt, ends: &FourTuple, len: u16) {
     let left = dhcp::input(cpu, pkt, ends, len).map_or_else(Some, |()| None);
     if let Some(Err(pkt)) = left.map(|pkt| vxlan_io::input(cpu, pkt)) {
-        dispatch(cpu, pkt, Next::Answer(Problem::PortUnreachable));
+        punt::offer_or(cpu, pkt, Next::Answer(Problem::PortUnreachable));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Messages about groups: queries of routers, and reports of hosts.
 
 use pkt::Pkt;
+use wire::ether::EtherType;
 use wire::ip4::{HEADER_LEN, OptionIter};
 use wire::membership::{Query, Version};
 use wire::{igmp, ip6, ip6_ext, mld};
@@ -10,7 +11,7 @@ use super::link::Asked;
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::ip::ip6::autoconf::owner;
-use crate::ip::{ip4, ip6 as inet6, l4};
+use crate::ip::{ip4, ip6 as inet6, l4, punt};
 use crate::turn::cpu::Cpu;
 use crate::turn::deliver;
 use crate::turn::netisr::dispatch;
@@ -30,6 +31,8 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         return dispatch(cpu, pkt, Next::HandOff(owner));
     }
     let is_ip4 = l4::is_ip4(&pkt);
+    // Each tells routers of its own groups.
+    punt::copy(cpu, &pkt, if is_ip4 { EtherType::IPV4 } else { EtherType::IPV6 });
     if !is_ip4 {
         deliver::raw(cpu, &pkt);
     }

@@ -9,7 +9,7 @@ use super::{Message, Problem};
 use crate::base::count::Count;
 use crate::base::drop::{DropReason, Fate};
 use crate::ip::ip6::headers;
-use crate::ip::{l4, pmtu, tunnel_io};
+use crate::ip::{l4, pmtu, punt, tunnel_io};
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::deliver;
 use crate::turn::netisr::dispatch;
@@ -69,14 +69,17 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
         return tunnel_io::report(cpu, pkt, from, &quoted, mtu);
     }
     if mtu.is_some_and(|mtu| !pmtu::is_credible(cpu, pkt.rcvif, &quoted, mtu)) {
-        return cpu.drop_pkt(pkt, DropReason::IcmpNotSent);
+        return punt::offer_or(cpu, pkt, Next::Drop(DropReason::IcmpNotSent));
     }
     let is_known = deliver::icmp_error(cpu, from, pkt.rcvif, &quoted, message);
     // TCP knows best whether its segment is real, and makes smaller ones itself.
     if let Some(mtu) = mtu.filter(|_| is_known || quoted.protocol != Protocol::UDP) {
         pmtu::learn(cpu, pkt.rcvif, from, &quoted, mtu);
     }
-    cpu.finish(pkt, fate(is_known || is_shown));
+    match fate(is_known || is_shown) {
+        Ok(consumed) => cpu.finish(pkt, Ok(consumed)),
+        Err(reason) => punt::offer_or(cpu, pkt, Next::Drop(reason)),
+    }
 }
 
 fn fate(is_consumed: bool) -> Fate {

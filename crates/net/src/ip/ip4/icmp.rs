@@ -10,9 +10,10 @@ use wire::{Protocol, icmp4, ip4};
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::ip::icmp::{self, Problem, RejectCode};
-use crate::ip::l4;
+use crate::ip::{l4, punt};
 use crate::turn::cpu::Cpu;
 use crate::turn::deliver;
+use crate::turn::next::Next;
 
 /// Internetwork control, as errors of routers have been marked ever since.
 //= https://www.rfc-editor.org/rfc/rfc1812#section-4.3.2.5
@@ -56,12 +57,14 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
         Message::EchoRequest { .. } => return echo(cpu, pkt),
         Message::EchoReply { id, seq } if deliver::echo_reply(cpu, &pkt, id, seq) => Ok(Count::IcmpConsumed),
         _ if is_shown => Ok(Count::IcmpConsumed),
-        Message::EchoReply { .. } => Err(DropReason::IcmpUnsolicited),
+        Message::EchoReply { .. } => {
+            return punt::offer_or(cpu, pkt, Next::Drop(DropReason::IcmpUnsolicited));
+        }
         //= https://www.rfc-editor.org/rfc/rfc1812#section-5.2.7.2
         //# A router using a routing protocol (other than static routes) MUST NOT
         //# consider paths learned from ICMP Redirects when forwarding a packet.
         Message::Redirect { .. } => Err(DropReason::IcmpRedirect),
-        _ => Err(DropReason::IcmpNotAnswered),
+        _ => return punt::offer_or(cpu, pkt, Next::Drop(DropReason::IcmpNotAnswered)),
     };
     cpu.finish(pkt, fate);
 }

@@ -14,6 +14,7 @@ use crate::base::drop::DropReason;
 use crate::ip::forward::LINK_GROUP;
 use crate::ip::group::{self, is_joined};
 use crate::ip::icmp::Problem;
+use crate::ip::punt;
 use crate::link::tables::Own;
 use crate::out::offload;
 use crate::turn::cpu::Cpu;
@@ -211,7 +212,8 @@ fn unusual(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
 //= https://www.rfc-editor.org/rfc/rfc1122#section-3.2.1.3
 fn judge_source(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
     let (src, own) = (src(pkt), &cpu.tables.own);
-    if src.is_unspecified() && deliver::is_of_new_host(cpu, pkt) {
+    // A server of the kernel is asked, too.
+    if src.is_unspecified() && (deliver::is_of_new_host(cpu, pkt) || punt::has_twin(cpu, pkt)) {
         return None;
     }
     if is_martian_source_v4(src) || own.is_broadcast(src) {
@@ -243,7 +245,7 @@ fn judge_destination(cpu: &Cpu, pkt: &Pkt) -> Option<Next> {
 
 /// Multicast is not forwarded, and that of a link never would be.
 fn group(cpu: &Cpu, pkt: &Pkt, group: Ipv4Addr) -> Next {
-    if is_joined(cpu, group::Key { ifindex: pkt.rcvif, group: group.into() }) {
+    if is_joined(cpu, group::Key { ifindex: pkt.rcvif, group: group.into() }) || punt::has_twin(cpu, pkt) {
         return Next::Local4;
     }
     let link_only = matches!(group.octets(), [224, 0, 0, _]);

@@ -9,7 +9,7 @@ use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::ip::icmp::Problem;
 use crate::ip::output::is_withheld;
-use crate::ip::{group, reass, tunnel_io};
+use crate::ip::{group, punt, reass, tunnel_io};
 use crate::turn::cpu::Cpu;
 use crate::turn::deliver;
 use crate::turn::netisr::dispatch;
@@ -25,8 +25,8 @@ const FRAGMENT: u16 = 0x3fff;
 ///
 /// Reads  the header.   Writes `pkt.l4`, `pkt.proto`.
 /// Next   [`reass::input4`], [`icmp::input`], [`deliver::udp`], [`deliver::tcp`], [`group::input`],
-///        [`tunnel_io::input`], [`Next::Answer`].
-/// Drops  [`DropReason::AddressTentative`].
+///        [`tunnel_io::input`], [`punt::offer`], [`Next::Answer`].
+/// Drops  [`DropReason::AddressTentative`], [`DropReason::GroupNotJoined`].
 ///
 /// # Spec
 /// RFC 1122 §3.2.1.8, §3.2.2.1.
@@ -49,6 +49,9 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     if cpu.watched && trace::local(cpu, &pkt) {
         return cpu.pool.give(pkt);
     }
+    if cpu.tables.has_twins && punt::is_to_kernels_group(cpu, &pkt) {
+        return punt::offer_or(cpu, pkt, Next::Drop(DropReason::GroupNotJoined));
+    }
     match protocol {
         Protocol::ICMP => icmp::input(cpu, pkt),
         Protocol::UDP => deliver::udp(cpu, pkt),
@@ -56,7 +59,7 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
         Protocol::IGMP => group::input(cpu, pkt),
         _ => {
             if let Err(pkt) = tunnel_io::input(cpu, pkt) {
-                dispatch(cpu, pkt, Next::Answer(Problem::ProtocolUnreachable { pointer: PROTOCOL_AT }));
+                punt::offer_or(cpu, pkt, Next::Answer(Problem::ProtocolUnreachable { pointer: PROTOCOL_AT }));
             }
         }
     }

@@ -11,9 +11,10 @@ use super::headers::{self, Upper};
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::ip::icmp::{self, Problem, RejectCode};
-use crate::ip::{group, l4};
+use crate::ip::{group, l4, punt};
 use crate::turn::cpu::Cpu;
 use crate::turn::deliver;
+use crate::turn::next::Next;
 
 /// Takes an ICMPv6 message for this host in. `pkt` starts with its IPv6 header, `pkt.l4` is where ICMPv6 starts.
 /// Neighbour discovery does not come by here.
@@ -48,8 +49,10 @@ pub fn input(cpu: &mut Cpu, pkt: Pkt) {
         Message::EchoRequest { .. } => return echo(cpu, pkt),
         Message::EchoReply { id, seq } if deliver::echo_reply(cpu, &pkt, id, seq) => Ok(Count::IcmpConsumed),
         _ if is_shown => Ok(Count::IcmpConsumed),
-        Message::EchoReply { .. } => Err(DropReason::IcmpUnsolicited),
-        _ => Err(DropReason::IcmpNotAnswered),
+        Message::EchoReply { .. } => {
+            return punt::offer_or(cpu, pkt, Next::Drop(DropReason::IcmpUnsolicited));
+        }
+        _ => return punt::offer_or(cpu, pkt, Next::Drop(DropReason::IcmpNotAnswered)),
     };
     cpu.finish(pkt, fate);
 }

@@ -12,6 +12,7 @@ use super::{dst, refuse, src};
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::ip::forward::LINK_GROUP;
+use crate::ip::punt;
 use crate::ip::group::{self, is_joined};
 use crate::link::tables::Own;
 use crate::out::offload;
@@ -221,7 +222,7 @@ pub fn is_for_proxy(cpu: &Cpu, pkt: &Pkt, dst: Ipv6Addr) -> bool {
 }
 
 fn group(cpu: &Cpu, pkt: &Pkt, group: Ipv6Addr) -> Next {
-    if is_joined(cpu, group::Key { ifindex: pkt.rcvif, group: group.into() }) {
+    if is_joined(cpu, group::Key { ifindex: pkt.rcvif, group: group.into() }) || punt::has_twin(cpu, pkt) {
         return Next::Local6;
     }
     let link_only = multicast_scope(group).is_none_or(|scope| scope <= Scope::LINK_LOCAL);

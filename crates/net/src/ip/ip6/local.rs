@@ -12,7 +12,7 @@ use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::ip::icmp::Problem;
 use crate::ip::output::is_withheld;
-use crate::ip::{reass, tunnel_io};
+use crate::ip::{punt, reass, tunnel_io};
 use crate::out::offload::sum;
 use crate::turn::cpu::Cpu;
 use crate::turn::deliver;
@@ -24,7 +24,7 @@ use crate::turn::{pfil, trace};
 ///
 /// Reads  the headers.   Writes `pkt.l4`, `pkt.proto`.
 /// Next   [`reass::input6`], [`messages::input`], [`deliver::udp`], [`deliver::tcp`], [`tunnel_io::input`],
-///        [`Next::Answer`].
+///        [`punt::offer`], [`Next::Answer`].
 /// Drops  [`DropReason::NdFragmented`], [`DropReason::AddressTentative`], and what [`refuse`] says of extension headers.
 ///
 /// # Spec
@@ -61,6 +61,9 @@ pub fn input(cpu: &mut Cpu, mut pkt: Pkt) {
     if cpu.watched && trace::local(cpu, &pkt) {
         return cpu.pool.give(pkt);
     }
+    if cpu.tables.has_twins && punt::is_to_kernels_group(cpu, &pkt) {
+        return punt::offer_or(cpu, pkt, Next::Drop(DropReason::GroupNotJoined));
+    }
     demux(cpu, pkt, &chain);
 }
 
@@ -73,11 +76,11 @@ fn demux(cpu: &mut Cpu, pkt: Pkt, chain: &Chain) {
         //= https://www.rfc-editor.org/rfc/rfc8200#section-4.7
         Protocol::NO_NEXT => cpu.drop_pkt(pkt, DropReason::NoProtocol),
         // A group's members do not speak all the same protocols: only a host is told.
-        _ if dst(&pkt).is_multicast() => cpu.drop_pkt(pkt, DropReason::NoProtocol),
+        _ if dst(&pkt).is_multicast() => punt::offer_or(cpu, pkt, Next::Drop(DropReason::NoProtocol)),
         _ => {
             let pointer = u32::try_from(chain.next_header_at).unwrap_or_default();
             if let Err(pkt) = tunnel_io::input(cpu, pkt) {
-                dispatch(cpu, pkt, Next::Answer(Problem::ProtocolUnreachable { pointer }));
+                punt::offer_or(cpu, pkt, Next::Answer(Problem::ProtocolUnreachable { pointer }));
             }
         }
     }

@@ -5,7 +5,7 @@ mod output;
 use core::net::{IpAddr, Ipv6Addr};
 
 use pkt::{Flags, Pkt};
-use wire::ether::Mac;
+use wire::ether::{EtherType, Mac};
 use wire::nd::{Envelope, Error, Message, NeighborAdvert, Opt, Options, RouterAdvert};
 use wire::{Protocol, ip6, ip6_ext};
 
@@ -16,6 +16,7 @@ use crate::ip::addr;
 use crate::ip::host_cache;
 use crate::ip::icmp::Quoted;
 use crate::ip::neigh::{self, NeighMessage};
+use crate::ip::punt;
 use crate::link::tables::{Ifnet, Tables};
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::deliver;
@@ -84,7 +85,10 @@ fn heard(cpu: &mut Cpu, pkt: &Pkt) -> Fate {
             let solicit = Solicit { src: envelope.src, target, options };
             solicit.heard(cpu, &tables, ifnet)
         }
-        Message::NeighborAdvert(advert) => advertised(cpu, ifnet, advert, &options),
+        Message::NeighborAdvert(advert) => {
+            punt::copy(cpu, pkt, EtherType::IPV6);
+            advertised(cpu, ifnet, advert, &options)
+        }
         Message::Redirect { target, destination } => {
             redirected(cpu, &tables, ifnet, envelope.src, [target, destination], &options)
         }

@@ -114,6 +114,7 @@ impl Netisr {
             memberships: Memberships::default(),
             secret: Secret::new(parts.key),
             loopback: std::collections::VecDeque::new(),
+            punts: crate::ip::punt::Punts::default(),
             decapsulated: Vec::new(),
             captures: None,
             packets: None,
@@ -268,6 +269,7 @@ impl Netisr {
         let mut unread: Vec<Msg> = cpu.peers.drain().collect();
         let mut last = cpu.ifqs.drain();
         last.extend(cpu.loopback.drain(..));
+        last.extend(cpu.punts.drain());
         last.append(&mut cpu.decapsulated);
         last.extend(cpu.reass.drain());
         last.extend(cpu.neigh.drain());

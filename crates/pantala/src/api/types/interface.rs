@@ -37,6 +37,12 @@ pub struct Interface {
     /// Stations that it has learnt, and static ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fdb: Vec<Station>,
+    /// The kernel's name of its twin, which gets what nothing here wants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub twin: Option<String>,
+    /// The interface whose twin it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub twin_of: Option<String>,
     /// Its device; a loopback has none.
     pub device: Option<DeviceInfo>,
     /// The link below it.

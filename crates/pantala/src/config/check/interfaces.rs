@@ -3,6 +3,7 @@
 mod bridges;
 pub(crate) mod dhcp;
 mod providers;
+mod punts;
 mod sessions;
 mod shared;
 mod tunnels;
@@ -46,6 +47,7 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
     sessions::check(drafts, report);
     dhcp::check(drafts, report);
     shared::check(drafts, &bridges::ports(drafts), report);
+    punts::check(drafts, &bridges::ports(drafts), report);
     for draft in drafts {
         mtu(draft, report);
         rings(draft, report);
@@ -56,7 +58,8 @@ pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<
     let interfaces = {
         let ports = bridges::ports(drafts);
         let built = drafts.iter().zip(&links);
-        built.filter_map(|(draft, link)| build(draft, link, ports.contains(&*link.name))).collect()
+        let built = built.filter_map(|(draft, link)| build(draft, link, ports.contains(&*link.name)));
+        built.flat_map(punts::with_twin).collect()
     };
     (interfaces, links)
 }
@@ -143,6 +146,8 @@ fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface
         publish: draft.publish.clone(),
         ppp: ppp(draft),
         session: None,
+        punt: draft.punt.as_ref().map(|at| punts::kernels_name(&at.value, &link.name)),
+        twin_of: None,
     })
 }
 

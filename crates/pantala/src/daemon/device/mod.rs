@@ -198,6 +198,10 @@ pub(crate) fn leaves_the_machine_reachable(
     netlink: &mut Rtnetlink,
 ) -> Result<(), StackError> {
     let Device::AfXdp { host, share, .. } = &interface.device else { return Ok(()) };
+    // The kernel goes on, by the twin.
+    if interface.punt.is_some() {
+        return Ok(());
+    }
     let (found, loses, way) = if *share {
         let found = lifeline::session_at(&interface.addresses, &interface.kernel_ports);
         (
@@ -206,7 +210,7 @@ pub(crate) fn leaves_the_machine_reachable(
             "put its port into `kernel_ports`, or use another address;",
         )
     } else {
-        let way = "share it with the kernel by `,share` behind the device;";
+        let way = "share it with the kernel by `,share` behind the device, or give it a twin there by `punt = true`;";
         (lifeline::of(host, netlink), "and the kernel would receive nothing from it any more", way)
     };
     match found.map_err(|why| refused(interface, &why))? {

@@ -12,6 +12,7 @@ use net::tables::Rxcsum;
 
 use super::super::cpus::NewRing;
 use super::super::log;
+use super::super::twins;
 use super::{
     Facts, Hold, MTU, Opened, PutBack, Steering, Workshop, caps, refused, rxcsum, stable_mac, takeover,
 };
@@ -38,7 +39,12 @@ pub(super) fn open(
     let steering = Steering::ask(workshop.cpus, &map, || steer(&tap, &map));
     let mut put_back = PutBack::new(host).map_err(|why| no(&why))?;
     let mtu = interface.mtu.unwrap_or(MTU);
-    put_back.set_mtu(mtu).and_then(|()| put_back.set_up()).map_err(|why| no(&why))?;
+    put_back.set_mtu(mtu).map_err(|why| no(&why))?;
+    match interface.twin_of {
+        // It comes up with the addresses of its interface.
+        Some(_) => twins::quiet(host),
+        None => put_back.set_up().map_err(|why| no(&why))?,
+    }
     // A process that may use a TAP of another may not change it.
     if let Err(why) = put_back.lengthen_queue(QUEUE_LEN) {
         log::warning(&format!("the queue of {host} is not longer, so bursts may be dropped: {why}"));

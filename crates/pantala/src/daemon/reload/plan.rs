@@ -143,7 +143,7 @@ fn use_the_same(old: &Device, new: &Device) -> bool {
 
 /// Whether the change cannot be made while the device is open. The MTU of a TAP is also the kernel's.
 fn needs_opening(old: &Interface, new: &Interface) -> bool {
-    let parts = |i: &Interface| (i.device.clone(), i.mac, i.rings, i.rxcsum, i.offload, i.is_port);
+    let parts = |i: &Interface| (i.device.clone(), i.mac, i.rings, i.rxcsum, i.offload, i.is_port, i.twin_of.clone());
     let kernel_mtu = matches!(new.device, Device::Tap { .. }) || new.mtu.is_none() || new.mtu > old.mtu;
     parts(old) != parts(new) || (old.mtu != new.mtu && kernel_mtu)
 }
@@ -182,6 +182,10 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
     });
     let kernel_ports = (old.kernel_ports != new.kernel_ports)
         .then(|| format!("interface {name}: the kernel has other ports"));
+    let punt = (old.punt != new.punt).then(|| match &new.punt {
+        Some(twin) => format!("interface {name}: its twin in the kernel is {twin}"),
+        None => format!("interface {name}: no twin in the kernel"),
+    });
     let publish = (old.publish != new.publish).then(|| {
         let (count, proxy) = (new.publish.addresses.len(), if new.publish.proxy_arp { "on" } else { "off" });
         format!("interface {name}: {count} published addresses, proxy ARP {proxy}")
@@ -197,6 +201,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(fdb)
         .chain(ra)
         .chain(kernel_ports)
+        .chain(punt)
         .chain(description)
         .chain(publish)
         .chain(dhcp_changes(old, new))

@@ -85,12 +85,14 @@ impl Lead<'_> {
         }
     }
 
-    /// The interface here that one of the source is: by the configuration, by the same name, or by the same device.
+    /// The interface here that one of the source is: by the configuration, as its twin, by the same name, or by the same
+    /// device.
     fn named(&self, index: u32) -> Option<&Attached> {
         let link = self.links.by_index.get(&index).filter(|link| link.is_up)?;
         let name = self.common.interfaces.get(&link.name).unwrap_or(&link.name);
         let has = |is: &dyn Fn(&Attached) -> bool| self.attached.iter().find(|interface| is(interface));
-        has(&|own| own.config.name == *name)
+        has(&|own| own.config.punt.as_ref() == Some(name))
+            .or_else(|| has(&|own| own.config.name == *name))
             .or_else(|| has(&|own| own.config.device.is_shared() && own.config.device.host() == Some(name)))
     }
 

@@ -137,6 +137,8 @@ impl Control {
             addresses: Vec::new(),
             groups: Vec::new(),
             fdb: Vec::new(),
+            twin: interface.config.punt.clone(),
+            twin_of: interface.config.twin_of.clone(),
             device: Some(DeviceInfo { pppoe: self.pppoe_info(&interface.config.name), ..device(interface) }),
             link: api::Link { active, media: media(&interface.facts).to_owned() },
             rings,

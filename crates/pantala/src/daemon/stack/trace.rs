@@ -214,6 +214,8 @@ impl Control {
             Next::Via(_) => ("forward", "sent to the next hop that the rule names".into()),
             Next::Encapsulate => ("link", "encapsulated by its interface".into()),
             Next::Pppoe => ("link", "a control frame of PPPoE".into()),
+            Next::Punt => ("punt", "to the kernel's twin of its interface".to_owned()),
+            Next::FromTwin => ("punt", "from the kernel, by the twin of an interface".to_owned()),
             Next::Bridge => ("link", "a frame of a bridge's port".into()),
             Next::Arp => ("arp", "a packet of ARP".into()),
             Next::Local4 | Next::Local6 => ("local", "for this host".into()),
@@ -256,6 +258,7 @@ fn local(headers: &Headers, recipient: Recipient) -> String {
         (Recipient::None, _) => {
             return format!("no socket has UDP port {port}: an ICMP error goes to the source");
         }
+        (Recipient::Twin, _) => "the kernel gets it, by the twin of the interface",
         (Recipient::Stack, _) => "the stack itself takes it",
     };
     text.into()

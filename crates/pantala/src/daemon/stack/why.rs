@@ -209,6 +209,7 @@ fn local(recipient: Recipient, request: &WhyRequest) -> (TraceEnd, String, Optio
         Recipient::TimeWait => taken("a TCP connection in TIME-WAIT"),
         Recipient::Listener => taken("a TCP listener"),
         Recipient::Socket => taken("a UDP socket"),
+        Recipient::Twin => taken("the kernel, by the twin of the interface,"),
         Recipient::Stack => taken("the stack itself"),
         Recipient::None => {
             let hint =

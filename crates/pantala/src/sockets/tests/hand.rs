@@ -96,6 +96,7 @@ pub(super) fn netisr(sleeper: &Sleeper) -> (Netisr, Remote) {
         learned: Arc::default(),
         metric: 0,
         published: Arc::default(),
+        twin: net::tables::Twin::None,
     };
     let config = Config { generation: 1, ifs: vec![lan], routes: Vec::new(), forwarding: false };
     let pool = Arena::carve(1, BUFFERS, false).unwrap().remove(0);

@@ -355,6 +355,8 @@ const ETHERNET: &[InterfaceFlag] = &[
 fn loopback() -> Interface {
     Interface {
         metric: 0,
+        twin: None,
+        twin_of: None,
         name: "lo0".into(),
         index: 1,
         flags: vec![
@@ -403,6 +405,8 @@ fn lan() -> Interface {
     };
     Interface {
         metric: 0,
+        twin: None,
+        twin_of: None,
         name: "lan".into(),
         index: 2,
         flags: ETHERNET.to_vec(),
@@ -455,6 +459,8 @@ fn lan() -> Interface {
 fn wan() -> Interface {
     Interface {
         metric: 0,
+        twin: None,
+        twin_of: None,
         name: "wan".into(),
         index: 3,
         flags: vec![InterfaceFlag::Broadcast, InterfaceFlag::Simplex, InterfaceFlag::Multicast],
