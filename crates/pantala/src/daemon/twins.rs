@@ -122,6 +122,11 @@ fn take_away(
         }
     }
     // With the first address of a prefix the kernel removes the others.
+    look_again(netlink, has)
+}
+
+/// Forgets addresses that the kernel has removed.
+fn look_again(netlink: &mut Rtnetlink, has: &mut Mirrored) -> Result<(), NetlinkError> {
     let left = netlink.addresses()?;
     has.addresses.retain(|net| left.iter().any(|own| own.ifindex == has.kernels && own.net == *net));
     Ok(())
@@ -150,8 +155,12 @@ fn give(
         has.is_up = wanted.is_up;
         // A TAP forgets it while it is down.
         has.has_carrier = None;
+        // Link-local addresses go when an interface goes down.
+        look_again(netlink, has)?;
     }
-    for new in &wanted.addresses {
+    // While it is down it gets none that would go again.
+    let new = wanted.addresses.iter().filter(|_| wanted.is_up);
+    for new in new {
         if has.addresses.contains(new) {
             continue;
         }

@@ -20,10 +20,13 @@ const PORT: u16 = 7000;
 /// Where pantala's echo service listens, and a program of the kernel, too.
 const ECHO: u16 = 7;
 
+/// The end of the configuration, which begins in its last interface.
+const MORE: &str = "punt = true\n[[service]]\nkind = \"echo\"\n";
+
 /// A lab whose last interface has a twin of the same name.
 fn lab(test: &str, attach: Attach, rings: u32) -> Option<Lab> {
     let links = [Link::new(Attach::Native).rings(rings), Link::new(attach).rings(rings)];
-    Lab::start_with(test, &links, "punt = true\n[[service]]\nkind = \"echo\"\n")
+    Lab::start_with(test, &links, MORE)
 }
 
 /// Sends a text by a new connection, and returns what comes back.
@@ -37,8 +40,8 @@ fn answer(from: &Netns, to: IpAddr, port: u16, text: &[u8]) -> std::io::Result<V
 }
 
 /// A program of the kernel that greets each connection.
-fn greet(netns: &Netns, family: Family, port: u16) {
-    let listener = netns.run(|| TcpListener::bind(at(family.any(), port))).unwrap().unwrap();
+fn greet(netns: &Netns, own: IpAddr, port: u16) {
+    let listener = netns.run(|| TcpListener::bind(at(own, port))).unwrap().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -63,7 +66,7 @@ fn both_live(router: &Netns, host: &Netns, own: IpAddr, theirs: IpAddr, family: 
     socket.send(b"x").unwrap();
     let why = socket.recv(&mut [0; 8]).unwrap_err();
     assert_eq!(why.kind(), ErrorKind::ConnectionRefused, "UDP, too");
-    let kernels = router.run(|| UdpSocket::bind(at(family.any(), PORT))).unwrap().unwrap();
+    let kernels = router.run(|| UdpSocket::bind(at(own, PORT))).unwrap().unwrap();
     kernels.set_read_timeout(Some(core::time::Duration::from_secs(5))).unwrap();
     socket.connect(at(own, PORT)).unwrap();
     // Longer than a packet.
@@ -79,9 +82,9 @@ fn a_program_of_the_kernel_speaks_through_the_twin() {
         let Some(lab) = lab(test, attach, rings) else { return };
         let (a, b) = lab.pair();
         lab.both(|family| {
-            greet(&lab.router, family, PORT);
-            greet(&lab.router, family, ECHO);
             let own = b.router(family);
+            greet(&lab.router, own, PORT);
+            greet(&lab.router, own, ECHO);
             both_live(&lab.router, &b.netns, own, b.addr(family), family);
             assert_eq!(answer(&b.netns, own, ECHO, b"own").unwrap(), b"own", "pantala's listener is first");
             assert_eq!(ping(&a.netns, b.addr(family), 3), 3, "forwarded");
@@ -113,7 +116,7 @@ fn a_bridge_has_a_twin() {
         family.pick(format!("10.99.0.{host}"), format!("fd99::{host}")).parse().unwrap()
     };
     lab.both(|family| {
-        greet(&lab.router, family, PORT);
+        greet(&lab.router, addr(family, 1), PORT);
         for (host, number) in lab.hosts.iter().zip(2..) {
             let own = addr(family, number);
             host.netns.netlink().unwrap().add_address("eth0", net(family, own)).unwrap();
@@ -185,8 +188,7 @@ fn a_twin_follows_its_interface_and_goes_with_pantala() {
     lab.pantala().signal(Signal::KILL);
     lab.pantala_mut().wait();
     assert!(lab.router.netlink().unwrap().link("if2").is_err(), "it goes with the process");
-    let pantala = lab.pantala.take().unwrap();
-    lab.pantala = Some(pantala.killed_and_started_again(&lab.router));
+    lab.run_pantala(MORE);
     until("it is there again", || lab.router.netlink().unwrap().link("if2").ok());
     let without = lab.config("").replace("punt = true", "");
     lab.pantala().rewrite_config(&without);
@@ -224,7 +226,7 @@ fn a_flood_for_the_kernel_leaves_forwarding_alone() {
     flood.join().unwrap();
     assert!(answered > 0);
     // The kernel is spoken to again, too.
-    greet(&lab.router, Family::V4, PORT);
+    greet(&lab.router, own, PORT);
     until("the kernel answers", || answer(&b.netns, own, PORT, b"x").ok());
     let [punted, full] = [lab.pantala().counter("punted"), lab.pantala().dropped("punt_full")];
     println!("{punted} punted, {full} dropped, {answered} pings");

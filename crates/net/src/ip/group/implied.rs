@@ -6,7 +6,7 @@ use wire::addr::{ALL_NODES, ALL_ROUTERS, solicited_node_multicast};
 use wire::igmp::{ALL_ROUTERS as ALL_ROUTERS_4, ALL_SYSTEMS};
 use wire::mld;
 
-use crate::link::tables::Ifnet;
+use crate::link::tables::{Ifnet, Twin};
 
 /// Tells whether the host requires `group` on the link of `ifnet`, apart from sockets; `forwarding` says whether we are a
 /// router.
@@ -36,7 +36,7 @@ fn solicited(ifnet: &Ifnet) -> impl Iterator<Item = Ipv6Addr> {
 
 /// All that routers and switches are told of.
 pub(super) fn reported(ifnet: &Ifnet, forwarding: bool) -> Vec<IpAddr> {
-    if ifnet.port.is_some() {
+    if ifnet.port.is_some() || matches!(ifnet.twin, Twin::Of(_)) {
         return Vec::new();
     }
     let routers = [IpAddr::V4(ALL_ROUTERS_4), IpAddr::V6(ALL_ROUTERS)];
