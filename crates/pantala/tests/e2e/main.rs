@@ -11,6 +11,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "what pantala said is shown with the test that failed")]
 
+mod frr;
 mod lab;
 mod need;
 mod pantala;
@@ -47,6 +48,7 @@ mod reload;
 mod rfc2544;
 mod rings;
 mod route_sources;
+mod routing_daemons;
 mod routes;
 mod server_programs;
 mod translation;
@@ -102,6 +104,7 @@ harness::main![
     rfc2544,
     rings,
     route_sources,
+    routing_daemons,
     routes,
     server_programs,
     translation,

@@ -6,18 +6,17 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use dev::netlink::Veth;
 use dev::netns::ScopedNetns;
-use dev::sys::process::end_with_parent;
 use ipnet::IpNet;
 use serde_json::Value;
 
 use self::feeder::{Feeder, Nets};
 use crate::lab::{Attach, Family, Lab, Link, at};
+use crate::frr::Frr;
 use crate::need;
 use crate::pantala::Folder;
 use crate::socket::udp;
@@ -290,55 +289,9 @@ fn no_packet_is_lost_while_other_routes_come_and_go() {
     until_right("only the two are left", routes, |routes| *routes == Some(2));
 }
 
-/// FRR's zebra and staticd in a namespace, killed when dropped.
-struct Frr {
-    processes: Vec<Child>,
-}
-
-impl Frr {
-    const DIR: &str = "/usr/lib/frr";
-
-    fn start(beside: &Beside, folder: &Folder) -> Self {
-        // FRR's own user writes there.
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let mut frr = Self { processes: Vec::new() };
-        // That of a zebra that was killed would be taken for the new one's.
-        let _ = std::fs::remove_file(folder.file("zserv"));
-        frr.run(beside, folder, "zebra", &["-M", "dplane_fpm_nl"]);
-        until("zebra's socket is there", || folder.file("zserv").exists().then_some(()));
-        frr.run(beside, folder, "staticd", &[]);
-        frr
-    }
-
-    fn run(&mut self, beside: &Beside, folder: &Folder, name: &str, more: &[&str]) {
-        let path = |name: &str| folder.file(name).display().to_string();
-        let mut command = Command::new(format!("{}/{name}", Self::DIR));
-        command.args(more).args(["-u", "frr", "-g", "frr", "-A", "127.0.0.1"]);
-        command.args(["-z", &path("zserv"), "-i", &path(&format!("{name}.pid"))]);
-        command.args(["-f", &path(&format!("{name}.conf")), "--vty_socket", &path("")]);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null());
-        end_with_parent(&mut command);
-        self.processes.push(beside.netns.put(&mut command).unwrap().spawn().unwrap());
-    }
-
-    fn kill(&mut self) {
-        for process in &mut self.processes {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-        self.processes.clear();
-    }
-}
-
-impl Drop for Frr {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
 fn routes_of_frr_are_taken_and_outlive_a_killed_zebra() {
-    if !std::path::Path::new(Frr::DIR).join("zebra").exists() {
-        return harness::skip("needs zebra (Debian: frr)");
+    if !Frr::is_there() {
+        return;
     }
     for groups in ["", "no fpm use-next-hop-groups\n"] {
         let test = "route_sources::routes_of_frr_are_taken_and_outlive_a_killed_zebra";
@@ -352,7 +305,7 @@ fn routes_of_frr_are_taken_and_outlive_a_killed_zebra() {
         };
         let text: String = Family::BOTH.into_iter().map(line).collect();
         std::fs::write(folder.file("staticd.conf"), text).unwrap();
-        let mut frr = Frr::start(&beside, &folder);
+        let mut frr = Frr::start(&beside.netns, &folder, &["staticd"]);
         let hops =
             |family| route(&lab, family).map_or(0, |found| found["next_hops"].as_array().unwrap().len());
         for family in Family::BOTH {
@@ -360,10 +313,10 @@ fn routes_of_frr_are_taken_and_outlive_a_killed_zebra() {
             let found = route(&lab, family).unwrap();
             assert_eq!((&found["protocol"], &found["distance"]), (&"static".into(), &1.into()), "{found}");
         }
-        frr.kill();
+        frr.kill(None);
         until_right("it is seen", || source(&lab)["state"].clone(), |state| state == "waiting");
         assert!(Family::BOTH.iter().all(|family| hops(*family) == 2), "its routes stay");
-        let _frr = Frr::start(&beside, &folder);
+        let _frr = Frr::start(&beside.netns, &folder, &["staticd"]);
         let told_again = || {
             let source = source(&lab);
             (source["state"].clone(), source["stale"].as_u64(), source["resyncs"].as_u64())

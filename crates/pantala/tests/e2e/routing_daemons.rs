@@ -1,0 +1,136 @@
+//! FRR on the twin of an interface of pantala's, with FRR on a plain kernel at the other end of the link.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::frr::Frr;
+use crate::lab::{Attach, Family, Lab, Link};
+use crate::pantala::Folder;
+use crate::socket::{Ping, ping};
+use crate::wait::within;
+
+/// Adjacencies and sessions come up within their timers.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A network behind the other router, which it announces by OSPF alone, or by BGP, too.
+fn network(family: Family, is_bgps: bool) -> IpNet {
+    let number = u8::from(is_bgps);
+    family.pick(format!("198.18.{number}.0/24"), format!("2001:db8:{number}::/48")).parse().unwrap()
+}
+
+/// The other router's address in it.
+fn behind(family: Family, is_bgps: bool) -> IpAddr {
+    let number = u8::from(is_bgps);
+    family.pick(format!("198.18.{number}.1"), format!("2001:db8:{number}::1")).parse().unwrap()
+}
+
+/// Writes the configurations of a router: its number, its interface, and its peer's addresses. The second one announces.
+fn write(folder: &Folder, number: u8, interface: &str, peers: [IpAddr; 2]) {
+    let [v4, v6] = peers;
+    let (id, other) = (64_500 + u32::from(number), 64_503 - u32::from(number));
+    let announces = number == 2;
+    let connected = if announces { " redistribute connected\n" } else { "" };
+    let ospf = format!(
+        "interface {interface}\n ip ospf hello-interval 1\n ip ospf dead-interval 4\n ip ospf authentication message-digest\n \
+         ip ospf message-digest-key 1 md5 secret\nrouter ospf\n ospf router-id 1.1.1.{number}\n{connected} \
+         network 10.77.0.0/16 area 0\n"
+    );
+    let ospf6 = format!(
+        "interface {interface}\n ipv6 ospf6 hello-interval 1\n ipv6 ospf6 dead-interval 4\n ipv6 ospf6 area 0\n\
+         router ospf6\n ospf6 router-id 1.1.1.{number}\n{connected}"
+    );
+    let neighbour = |peer: IpAddr| {
+        format!(
+            " neighbor {peer} remote-as {other}\n neighbor {peer} password secret\n neighbor {peer} ttl-security hops 1\n \
+             neighbor {peer} timers 1 3\n neighbor {peer} timers connect 1\n neighbor {peer} advertisement-interval 0\n"
+        )
+    };
+    let family = |word: &str, peer: IpAddr, net: IpNet| {
+        let network = if announces { format!("  network {net}\n") } else { String::new() };
+        format!(" address-family {word} unicast\n  neighbor {peer} activate\n{network} exit-address-family\n")
+    };
+    let bgp = [
+        format!("router bgp {id}\n bgp router-id 1.1.1.{number}\n no bgp ebgp-requires-policy\n no bgp default ipv4-unicast\n"),
+        neighbour(v4),
+        neighbour(v6),
+        family("ipv4", v4, network(Family::V4, true)),
+        family("ipv6", v6, network(Family::V6, true)),
+    ];
+    let zebra = if announces { "" } else { "fpm address 127.0.0.1 port 2620\n" };
+    let files = [("zebra", zebra.to_owned()), ("ospfd", ospf), ("ospf6d", ospf6), ("bgpd", bgp.concat())];
+    for (name, text) in files {
+        std::fs::write(folder.file(&format!("{name}.conf")), text).unwrap();
+    }
+}
+
+const DAEMONS: [&str; 3] = ["ospfd", "ospf6d", "bgpd"];
+
+/// The protocol of pantala's route to a network.
+fn protocol(lab: &Lab, net: IpNet) -> Option<String> {
+    let listed = lab.pantala().json("netstat -rn");
+    let found = listed.as_array().unwrap().iter().find(|route| route["to"] == net.to_string())?.clone();
+    Some(found["protocol"].as_str()?.to_owned())
+}
+
+#[track_caller]
+fn is_by(lab: &Lab, family: Family, is_bgps: bool, wanted: Option<&str>) {
+    let net = network(family, is_bgps);
+    let mut seen = None;
+    let is_right = within(LONG, || {
+        seen = protocol(lab, net);
+        (seen.as_deref() == wanted).then_some(())
+    });
+    assert!(is_right.is_some(), "{net}: {seen:?}, and not {wanted:?}\n{}", lab.pantala().shows("route sources"));
+}
+
+fn ospf_and_bgp_run_through_a_twin_and_their_routes_carry() {
+    if !Frr::is_there() {
+        return;
+    }
+    for attach in [Attach::Native, Attach::Tap] {
+        let test = "routing_daemons::ospf_and_bgp_run_through_a_twin_and_their_routes_carry";
+        let links = [Link::new(Attach::Native), Link::new(attach)];
+        let more = "punt = true\n[routes.fpm]\nstale_s = 15\n";
+        let Some(lab) = Lab::start_with(test, &links, more) else { return };
+        let (a, b) = lab.pair();
+        lab.router.netlink().unwrap().set_up("lo", true).unwrap();
+        let mut netlink = b.netns.netlink().unwrap();
+        for (family, is_bgps) in Family::BOTH.into_iter().flat_map(|family| [(family, false), (family, true)]) {
+            let own = IpNet::new_assert(behind(family, is_bgps), network(family, is_bgps).prefix_len());
+            netlink.add_address("lo", own).unwrap();
+        }
+        let folders = [Folder::new(), Folder::new()];
+        write(&folders[0], 1, "if2", Family::BOTH.map(|family| b.addr(family)));
+        write(&folders[1], 2, "eth0", Family::BOTH.map(|family| b.router(family)));
+        let _other = Frr::start(&b.netns, &folders[1], &DAEMONS);
+        let mut frr = Frr::start(&lab.router, &folders[0], &DAEMONS);
+        lab.both(|family| {
+            is_by(&lab, family, false, Some("ospf"));
+            is_by(&lab, family, true, Some("bgp"));
+            for is_bgps in [false, true] {
+                assert_eq!(ping(&a.netns, behind(family, is_bgps), 3), 3, "forwarded by the route");
+                assert!(Ping::open(&lab.router, behind(family, is_bgps)).ask(1, 56), "the kernel has it, too");
+            }
+        });
+        // What BGP has said goes with bgpd; OSPF knows the networks, too.
+        frr.kill(Some("bgpd"));
+        lab.both(|family| {
+            is_by(&lab, family, true, Some("ospf"));
+            assert_eq!(ping(&a.netns, behind(family, true), 3), 3, "forwarded by another protocol's route");
+        });
+        frr.kill(None);
+        lab.both(|family| {
+            assert_eq!(protocol(&lab, network(family, false)).as_deref(), Some("ospf"), "it outlives zebra");
+            assert_eq!(ping(&a.netns, behind(family, false), 3), 3);
+        });
+        let _frr = Frr::start(&lab.router, &folders[0], &DAEMONS);
+        lab.both(|family| {
+            is_by(&lab, family, true, Some("bgp"));
+            assert_eq!(ping(&a.netns, behind(family, true), 3), 3, "all is there again");
+        });
+    }
+}
+
+harness::tests![ospf_and_bgp_run_through_a_twin_and_their_routes_carry];
