@@ -55,7 +55,7 @@ pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) {
 }
 
 /// The CPU that owns a frame's flow, if it is another one.
-fn other_owner(cpu: &Cpu, pkt: &mut Pkt) -> Option<CpuId> {
+pub(super) fn other_owner(cpu: &Cpu, pkt: &mut Pkt) -> Option<CpuId> {
     if cpu.placement.cpus() == 1 {
         return None;
     }

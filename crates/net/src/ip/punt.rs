@@ -7,19 +7,21 @@
 
 use std::collections::VecDeque;
 
+use ipfw::rule::Hook;
 use pkt::{Flags, Pkt};
 use wire::ether::{EtherType, HEADER_LEN, Mac};
 
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::ip::group::{self, is_joined};
-use crate::ip::l4;
+use crate::ip::{bridge_io, ip4, ip6, l4};
 use crate::link::ether::TAG_LEN;
 use crate::link::tables::{IfIndex, Ifnet, Twin};
 use crate::out::{ifq, offload};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::dispatch;
-use crate::turn::next::Next;
+use crate::turn::next::{Next, Resume};
+use crate::turn::pfil;
 
 /// Packets of each class that wait on a CPU at the most.
 pub const PUNTS_MAX: usize = 512;
@@ -183,15 +185,55 @@ pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
     TURN_MAX
 }
 
-/// Sends a frame that the kernel has sent by a twin by the interface. No rule is asked.
+/// Sends a frame that the kernel has sent by a twin by the interface. Rules are asked about an IP packet as about one that is made
+/// here, on the CPU of its flow.
 ///
-/// Next   [`ifq::output`].
-/// Drops  [`DropReason::InterfaceGone`], [`DropReason::InterfaceDown`].
+/// Next   [`ifq::output`], [`Next::HandOff`], and where rules send packets.
+/// Drops  [`DropReason::InterfaceGone`], and those of IP packets whose header is wrong, if there are rules.
 pub(crate) fn from_kernel(cpu: &mut Cpu, mut pkt: Pkt) {
     let Some(Ifnet { twin: Twin::Of(parent), .. }) = cpu.tables.ifnet(pkt.rcvif) else {
         return cpu.drop_pkt(pkt, DropReason::InterfaceGone);
     };
-    pkt.outif = *parent;
+    let parent = *parent;
+    if cpu.hooks.has_of_ip() && is_ip(&pkt) {
+        if let Some(owner) = bridge_io::other_owner(cpu, &mut pkt) {
+            pkt.resume = Resume::Frame as u8;
+            return dispatch(cpu, pkt, Next::HandOff(owner));
+        }
+        return ask_rules(cpu, pkt, parent);
+    }
+    leave(cpu, pkt, parent);
+}
+
+fn is_ip(pkt: &Pkt) -> bool {
+    matches!(pkt.window(0)[12..HEADER_LEN], [0x08, 0x00] | [0x86, 0xdd])
+}
+
+/// Sends what rules let out by the interface.
+fn ask_rules(cpu: &mut Cpu, mut pkt: Pkt, parent: IfIndex) {
+    let header: [u8; HEADER_LEN] = *pkt.window(0).first_chunk().unwrap_or(&[0; HEADER_LEN]);
+    pkt.trim_front(HEADER_LEN);
+    let fits = if l4::is_ip4(&pkt) {
+        ip4::input::fit(cpu, &mut pkt).map(drop)
+    } else {
+        ip6::input::fit(cpu, &mut pkt).map(drop)
+    };
+    if let Err(reason) = fits {
+        return cpu.drop_pkt(pkt, reason);
+    }
+    pkt.outif = parent;
+    pkt.flags.set(Flags::LOCAL);
+    let next = pfil::ask(cpu, &mut pkt, Hook::LocalOut).or_else(|| pfil::ask(cpu, &mut pkt, Hook::Egress));
+    match next {
+        Some(next) => dispatch(cpu, pkt, next),
+        None if pkt.prepend_array(&header).is_err() => cpu.drop_pkt(pkt, DropReason::NoBuffer),
+        None => leave(cpu, pkt, parent),
+    }
+}
+
+fn leave(cpu: &mut Cpu, mut pkt: Pkt, parent: IfIndex) {
+    pkt.outif = parent;
+    // Its device may not take it as it is.
     pkt.flags.set(Flags::LOCAL);
     cpu.count(Count::PuntedOut);
     ifq::output(cpu, pkt);

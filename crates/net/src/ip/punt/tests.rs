@@ -7,6 +7,7 @@ use wire::ether::EtherType;
 use super::*;
 use crate::link::logical::{Kind, Vlan};
 use crate::testkit::link::{FAMILIES, Family, answer, question};
+use crate::testkit::rules::rules;
 use crate::testkit::{Bench, build, ifnet, mac, peer_mac};
 
 /// Interface 1 has the twin 2; interface 3 has none.
@@ -161,4 +162,37 @@ fn what_waits_for_the_kernel_is_bounded_and_routing_protocols_go_first() {
     assert_eq!((first.len(), &first[0]), (TURN_MAX, &hello));
     bench.run();
     assert_eq!(bench.buffers_out(), 0);
+}
+
+#[test]
+fn rules_are_asked_about_what_the_kernel_sends() {
+    for family in FAMILIES {
+        for cpus in [1, 4] {
+            let mut bench = bench(cpus);
+            bench.set_rules(&mut rules(
+                "add 10 allow ipv6-icmp from any to any\n\
+                 add 20 check-state\n\
+                 add 30 deny udp from me to any 5 out\n\
+                 add 40 allow udp from me to any out keep-state\n\
+                 add 50 deny ip from any to any",
+            ));
+            let (own, other) = (family.addr(OWN, 1), family.addr(OWN, 9));
+            let out = |port| {
+                let packet = build::udp(own, other, (7, port), b"there");
+                build::ether(peer_mac(other), mac(OWN), kind(family), &packet)
+            };
+            let back = |port| {
+                let packet = build::udp(other, own, (port, 7), b"back");
+                build::ether(mac(OWN), peer_mac(other), kind(family), &packet)
+            };
+            bench.inject(OWN, back(1));
+            bench.inject(TWIN, out(5));
+            bench.inject(TWIN, out(1));
+            bench.run();
+            assert_eq!((bench.sent(OWN), bench.sent(TWIN)), (vec![out(1)], vec![]), "{family:?}");
+            bench.inject(OWN, back(1));
+            bench.run();
+            assert_eq!(bench.sent(TWIN), [back(1)], "{family:?}, {cpus} CPUs: its state lets it in");
+        }
+    }
 }
