@@ -92,7 +92,7 @@ fn ospf_and_bgp_run_through_a_twin_and_their_routes_carry() {
     for attach in [Attach::Native, Attach::Tap] {
         let test = "routing_daemons::ospf_and_bgp_run_through_a_twin_and_their_routes_carry";
         let links = [Link::new(Attach::Native), Link::new(attach)];
-        let more = "punt = true\n[routes.fpm]\nstale_s = 15\n";
+        let more = "punt = \"twin2\"\n[routes.fpm]\nstale_s = 15\n";
         let Some(lab) = Lab::start_with(test, &links, more) else { return };
         let (a, b) = lab.pair();
         lab.router.netlink().unwrap().set_up("lo", true).unwrap();
@@ -102,7 +102,7 @@ fn ospf_and_bgp_run_through_a_twin_and_their_routes_carry() {
             netlink.add_address("lo", own).unwrap();
         }
         let folders = [Folder::new(), Folder::new()];
-        write(&folders[0], 1, "if2", Family::BOTH.map(|family| b.addr(family)));
+        write(&folders[0], 1, "twin2", Family::BOTH.map(|family| b.addr(family)));
         write(&folders[1], 2, "eth0", Family::BOTH.map(|family| b.router(family)));
         let _other = Frr::start(&b.netns, &folders[1], &DAEMONS);
         let mut frr = Frr::start(&lab.router, &folders[0], &DAEMONS);

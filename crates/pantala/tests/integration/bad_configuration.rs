@@ -19,6 +19,26 @@ const LAN: &str = "[[interface]]\nname = \"lan\"\ndevice = \"tap:lan0\"\naddress
 const WHOLE: &[Bad] = &[
     bad("", "1:1: there is no interface", "add a section [[interface]]"),
     bad("cpus = [0\n", "1:10: unclosed array, expected `]`", ""),
+    bad(
+        "[[interface]]\nname = \"x\"\ndevice = \"pcap:a\"\npunt = true\n",
+        "4:8: a capture file has no twin",
+        "leave `punt` out",
+    ),
+    bad(
+        "[[interface]]\nname = \"x\"\ndevice = \"af_xdp:eth0,share\"\npunt = true\n",
+        "4:8: an interface that is shared with the kernel has no twin",
+        "leave out `punt`, or `,share`",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\npunt = true\n",
+        "3:8: a twin is named like its interface, which has no name",
+        "punt = \"NAME\"",
+    ),
+    bad(
+        "[[interface]]\nname = \"x\"\ndevice = \"tap:a\"\npunt = true\n[[interface]]\ndevice = \"bridge:x\"\n",
+        "4:8: a port of a bridge has no twin",
+        "give one to the bridge",
+    ),
     bad("forwarding = yes\n", "1:14: string values must be quoted, expected literal string", ""),
     bad(
         "[interface]\ndevice = \"tap:a\"\n",
@@ -216,6 +236,8 @@ const WHOLE: &[Bad] = &[
 
 /// Mistakes added to a file with one good interface, four lines long.
 const ADDED: &[Bad] = &[
+    bad("punt = \"a b\"\n", "5:8: `a b` cannot be the name of a host interface", "Linux allows 1 to 15 bytes"),
+    bad("punt = \"lan0\"\n", "5:8: the kernel has another interface `lan0`", "a name that is free"),
     bad("name = \"lan2\"\n", "5:1: duplicate key", ""),
     bad(
         "[[interface]]\nname = \"lan\"\ndevice = \"tap:b\"\n",

@@ -31,6 +31,17 @@ fn an_interface_that_carries_the_kernels_default_route_is_taken_only_by_force() 
     }
 }
 
+fn an_interface_with_a_twin_is_taken_and_the_kernel_goes_on_by_it() {
+    let Some(lab) = Lab::new("punt", Wire::Veth { queues: 1 }) else { return };
+    lab.write(&lab.config("punt = \"twin0\""));
+    lab.address_router(&["192.0.2.7/24", "2001:db8::7/64"]);
+    THEIRS.iter().for_each(|gateway| lab.default_route(gateway));
+    let daemon = lab.start();
+    assert!(lab.link("twin0").is_some() && OURS.iter().all(|ours| lab.host_reaches(ours)));
+    assert!(daemon.end(Signal::TERM));
+    assert!(lab.link("twin0").is_none());
+}
+
 fn a_reload_does_not_take_an_interface_that_carries_the_kernels_default_route() {
     let Some(lab) = Lab::new("later", Wire::Veth { queues: 1 }) else { return };
     lab.write(&lab.config("").replace("af_xdp:pt0", "tap:pt1"));
@@ -82,6 +93,7 @@ fn a_second_pantala_on_a_tap_or_an_interface_is_refused_with_the_name_of_the_fir
 
 harness::tests![
     an_interface_that_carries_the_kernels_default_route_is_taken_only_by_force,
+    an_interface_with_a_twin_is_taken_and_the_kernel_goes_on_by_it,
     a_reload_does_not_take_an_interface_that_carries_the_kernels_default_route,
     an_interface_that_carries_the_callers_ssh_session_is_taken_only_by_force,
     a_second_pantala_on_a_tap_or_an_interface_is_refused_with_the_name_of_the_first,
