@@ -28,6 +28,8 @@ use wire::ether::Mac;
 use super::bring_up::Memory;
 use super::cpus::NewRing;
 use super::flow_offload::FlowOffload;
+use super::log;
+use super::tables::is_link_local;
 use crate::StackError;
 use crate::api::{CopyMode, DeviceMode, Umem};
 use crate::config::{Device, Interface, RxCsum, Wires, limits};
@@ -222,13 +224,27 @@ pub(crate) fn leaves_the_machine_reachable(
     }
 }
 
+/// Says that the kernel would go on sending by a NIC itself, and not by the twin, from which it gets packets.
+fn warn_of_addresses(interface: &Interface, host: &str, netlink: &mut Rtnetlink) {
+    let Some(twin) = &interface.punt else { return };
+    let (Ok(link), Ok(all)) = (netlink.link(host), netlink.addresses()) else { return };
+    if all.iter().any(|own| own.ifindex == link.index && !is_link_local(own.net.addr())) {
+        log::warning(&format!(
+            "interface {}: the kernel has addresses on {host} itself and sends by it, not by {twin}: `ip address flush dev {host}`",
+            interface.name
+        ));
+    }
+}
+
 /// Opens the device of the interface number `unit`.
 pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) -> Result<Opened, StackError> {
     let opened = match &interface.device {
         Device::Tap { host } => tap::open(interface, unit, host, workshop)?,
         Device::AfXdp { host, mode, queues, share } => {
             let wanted = af_xdp::Wanted { host, mode: *mode, queues: queues.clone(), share: *share };
-            af_xdp::open(interface, unit, wanted, workshop)?
+            let opened = af_xdp::open(interface, unit, wanted, workshop)?;
+            warn_of_addresses(interface, host, &mut workshop.netlink);
+            opened
         }
         Device::Pcap { input, output } => pcap::open(interface, input, output.as_deref(), workshop.cpus)?,
         Device::Memif(memif) => memif::open(interface, unit, memif, workshop)?,

@@ -36,8 +36,14 @@ fn an_interface_with_a_twin_is_taken_and_the_kernel_goes_on_by_it() {
     lab.write(&lab.config("punt = \"twin0\""));
     lab.address_router(&["192.0.2.7/24", "2001:db8::7/64"]);
     THEIRS.iter().for_each(|gateway| lab.default_route(gateway));
-    let daemon = lab.start();
-    assert!(lab.link("twin0").is_some() && OURS.iter().all(|ours| lab.host_reaches(ours)));
+    let daemon = lab.start_saying("`ip address flush dev pt0`");
+    daemon.says("ready");
+    assert!(lab.link("twin0").is_some());
+    let mut netlink = lab.router().netlink().unwrap();
+    for own in ["192.0.2.7/24", "2001:db8::7/64"] {
+        netlink.delete_address("pt0", own.parse().unwrap()).unwrap();
+    }
+    assert!(OURS.iter().all(|ours| lab.host_reaches(ours)));
     assert!(daemon.end(Signal::TERM));
     assert!(lab.link("twin0").is_none());
 }
