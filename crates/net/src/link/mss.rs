@@ -5,7 +5,7 @@
 
 use pkt::{Flags, Pkt};
 use wire::checksum::update_u16;
-use wire::{Protocol, ip4, ip6, tcp};
+use wire::{Protocol, ip4, ip6, ip6_ext, tcp};
 
 /// Kinds of TCP options (RFC 9293 §3.2).
 const END: u8 = 0;
@@ -15,8 +15,8 @@ const MSS: u8 = 2;
 const MSS_LEN: u8 = 4;
 const SYN: u8 = 2;
 
-/// Lowers what a SYN tells, in an IP packet that nothing is known of yet, to what fits packets of `mtu` bytes. Fragments and
-/// segments behind IPv6 extension headers stay as they are.
+/// Lowers what a SYN tells, in an IP packet that nothing is known of yet, to what fits packets of `mtu` bytes. Later fragments stay
+/// as they are.
 #[inline]
 pub(crate) fn clamp(pkt: &mut Pkt, mtu: u32) {
     const FRAGMENT: u16 = 0x1fff;
@@ -25,13 +25,25 @@ pub(crate) fn clamp(pkt: &mut Pkt, mtu: u32) {
         4 if u16::from_be_bytes([ip[6], ip[7]]) & FRAGMENT == 0 => {
             (ip[9], usize::from(ip[0] & 0xf) * 4, ip4::HEADER_LEN)
         }
-        6 => (ip[6], ip6::HEADER_LEN, ip6::HEADER_LEN),
+        6 if Protocol(ip[6]) == Protocol::TCP => (ip[6], ip6::HEADER_LEN, ip6::HEADER_LEN),
+        6 if Protocol(ip[6]).is_ip6_extension() => match behind_extensions(pkt) {
+            Some(at) => (Protocol::TCP.0, at, ip6::HEADER_LEN),
+            None => return,
+        },
         _ => return,
     };
     if protocol == Protocol::TCP.0 && pkt.window(at)[13] & SYN != 0 {
         let headers = u32::try_from(fixed + tcp::HEADER_LEN).unwrap_or(u32::MAX);
         lower(pkt, at, u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX));
     }
+}
+
+/// Where the TCP header stands behind extension headers, if it does; not in later fragments.
+#[cold]
+fn behind_extensions(pkt: &Pkt) -> Option<usize> {
+    let view = ip6::View::new_quoted(pkt.head()).ok()?;
+    let chain = ip6_ext::walk(&view, ip6_ext::Role::Router).ok()?;
+    (chain.upper == Protocol::TCP && chain.has_upper()).then_some(chain.upper_at)
 }
 
 /// Lowers what a SYN tells whose TCP header is at `l4`. A packet that is none, or tells less, or nothing, stays as it is.

@@ -13,7 +13,7 @@ use crate::dhcp::message::{classless_routes, option};
 use crate::dhcp::server::{Host, Settings};
 
 const KEYS: &[&str] = &[
-    "pool", "lease_s", "host", "router", "dns", "domain", "ntp", "mtu", "option", "route", "probe", "leases",
+    "pool", "lease_s", "host", "router", "dns", "dns_from", "domain", "ntp", "mtu", "option", "route", "probe", "leases",
 ];
 /// A day.
 const LEASE_S: u32 = 86_400;
@@ -23,6 +23,8 @@ const FOLDER: &str = "/var/lib/pantala";
 pub(crate) const POOL_MAX: u32 = 65_536;
 /// Hosts that have their own addresses.
 pub(crate) const HOSTS_MAX: usize = 4096;
+/// Name servers that hosts are told of, unless a file names more.
+const DNS_MAX: usize = 8;
 /// Bytes of the options that a file adds.
 pub(crate) const OPTIONS_MAX: usize = 512;
 
@@ -37,6 +39,8 @@ pub struct DhcpServer {
     pub hosts: Vec<(Mac, Ipv4Addr)>,
     /// Routers; this one if `None`.
     pub routers: Option<Vec<Ipv4Addr>>,
+    /// The interface whose provider's name servers are told behind those of the options.
+    pub dns_from: Option<String>,
     /// Other options, by their codes.
     pub options: Vec<(u8, Vec<u8>)>,
     /// Whether an address is probed before it is offered.
@@ -46,9 +50,10 @@ pub struct DhcpServer {
 }
 
 impl DhcpServer {
-    /// The settings of the server on a link where this is our address.
-    pub(crate) fn settings(&self, own: Ipv4Net) -> Settings {
+    /// The settings of the server on a link where this is our address, and these are the provider's name servers.
+    pub(crate) fn settings(&self, own: Ipv4Net, provided: &[Ipv4Addr]) -> Settings {
         let mut options = self.options.clone();
+        tell(&mut options, provided);
         let routers = self.routers.clone().unwrap_or_else(|| vec![own.addr()]);
         if !routers.is_empty() {
             options.insert(0, (option::ROUTER, octets(&routers)));
@@ -69,6 +74,24 @@ impl DhcpServer {
 pub(crate) fn hosts_of(net: Ipv4Net) -> RangeInclusive<Ipv4Addr> {
     let first = u32::from(net.network()).saturating_add(1);
     first.into()..=u32::from(net.broadcast()).saturating_sub(1).into()
+}
+
+/// Adds name servers to the option that tells them, as far as there is room.
+fn tell(options: &mut Vec<(u8, Vec<u8>)>, servers: &[Ipv4Addr]) {
+    if servers.is_empty() {
+        return;
+    }
+    let at = options.iter().position(|(code, _)| *code == option::DNS).unwrap_or_else(|| {
+        options.push((option::DNS, Vec::new()));
+        options.len() - 1
+    });
+    let told = &mut options[at].1;
+    for server in servers {
+        let is_told = told.chunks(4).any(|own| own == server.octets());
+        if !is_told && told.len() < 4 * DNS_MAX {
+            told.extend(server.octets());
+        }
+    }
 }
 
 pub(super) fn read(interface: &Fields<'_>, report: &mut Report<'_>) -> Option<At<DhcpServer>> {
@@ -129,6 +152,7 @@ fn section(fields: &Fields<'_>, report: &mut Report<'_>) -> DhcpServer {
         lease_s: fields.number("lease_s", 60..=31_536_000, report).map_or(LEASE_S, |at| at.value),
         hosts: hosts.into_iter().map(|at| at.value).collect(),
         routers: fields.key("router").map(|_| routers),
+        dns_from: fields.text("dns_from", report).map(|at| at.value),
         options,
         probe: fields.truth("probe", report).is_none_or(|at| at.value),
         leases: fields.parsed("leases", path, report).map(|at| at.value),
@@ -249,10 +273,22 @@ mod tests {
     }
 
     #[test]
+    fn name_servers_of_the_provider_are_told_behind_our_own_once() {
+        let [own, theirs, other] = [53, 54, 55].map(|host| Ipv4Addr::new(192, 0, 2, host));
+        for (keys, expected) in [("dns = \"192.0.2.53\"\n", octets(&[own, theirs, other])), ("", octets(&[theirs, own, other]))] {
+            let text = format!("[interface.dhcp_server]\n{keys}");
+            let server = parse(&text).unwrap().unwrap();
+            let settings = server.settings("192.0.2.1/24".parse().unwrap(), &[theirs, own, other, theirs]);
+            let told = settings.options.iter().find(|(code, _)| *code == option::DNS).unwrap();
+            assert_eq!(told.1, expected);
+        }
+    }
+
+    #[test]
     fn without_more_the_whole_link_is_the_pool_and_we_are_the_router() {
         assert_eq!((parse(""), parse("dhcp_server = false")), (Ok(None), Ok(None)));
         let server = parse("dhcp_server = true").unwrap().unwrap();
-        let settings = server.settings("192.0.2.1/24".parse().unwrap());
+        let settings = server.settings("192.0.2.1/24".parse().unwrap(), &[]);
         assert_eq!(settings.pool, Ipv4Addr::new(192, 0, 2, 1)..=Ipv4Addr::new(192, 0, 2, 254));
         assert_eq!(settings.options, [(option::ROUTER, vec![192, 0, 2, 1])]);
         assert_eq!(server.path("lan"), PathBuf::from("/var/lib/pantala/lan.leases"));
@@ -265,7 +301,7 @@ mod tests {
             domain = \"office.example\"\nntp = \"192.0.2.5\"\nmtu = 1400\noption = [\"66 boot\", \"43 0x0102\"]\n\
             host = [\"02:00:00:00:00:07 192.0.2.7\"]\nroute = [\"10.0.0.0/8 192.0.2.254\", \"10.1.0.0/16 link\"]\nprobe = false\nleases = \"/tmp/x\"\n";
         let server = parse(text).unwrap().unwrap();
-        let settings = server.settings("192.0.2.1/24".parse().unwrap());
+        let settings = server.settings("192.0.2.1/24".parse().unwrap(), &[]);
         let expected: [(u8, &[u8]); 7] = [
             (6, &[192, 0, 2, 53]),
             (42, &[192, 0, 2, 5]),

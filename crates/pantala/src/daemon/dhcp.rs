@@ -16,7 +16,7 @@ use super::{dhcp_clients, dhcp_relays, locked, log};
 use crate::StackError;
 use crate::api::{DhcpCounters, DhcpLease, DhcpServer, Error};
 use crate::config::check::interfaces::dhcp::first_v4;
-use crate::config::{Config, Interface};
+use crate::config::{self, Config, Interface};
 use crate::dhcp::leases::{Lease, Leases};
 use crate::dhcp::message::Message;
 use crate::dhcp::server::{Act, Counts, Server};
@@ -123,7 +123,7 @@ impl Control {
         for own in &self.attached {
             let Interface { name, addresses, dhcp_server, .. } = &own.config;
             let (Some(config), Some(addr)) = (dhcp_server, first_v4(addresses.iter())) else { continue };
-            let (path, settings) = (config.path(name), config.settings(addr));
+            let (path, settings) = (config.path(name), config.settings(addr, &self.provided(config)));
             let kept = before.iter().position(|server| server.interface == *name && server.path == path);
             let server = match kept.map(|at| before.swap_remove(at).server) {
                 Some(server) => server.with(settings),
@@ -147,6 +147,27 @@ impl Control {
         if let Err(why) = self.listen_to_dhcp() {
             log::error(&why.error);
         }
+    }
+
+    /// The name servers of the provider whose a server passes on: those of a lease, or of a PPPoE session.
+    fn provided(&self, server: &config::DhcpServer) -> Vec<Ipv4Addr> {
+        let Some(from) = server.dns_from.as_deref() else { return Vec::new() };
+        let leased = self.leased_name_servers(from);
+        if leased.is_empty() { self.pppoe.name_servers(from) } else { leased }
+    }
+
+    /// Has servers tell the name servers that their providers have now.
+    pub(super) fn tell_name_servers(&mut self) {
+        let mut servers = core::mem::take(&mut self.dhcp.servers);
+        for own in &mut servers {
+            let config = self.interface(&own.interface).map(|interface| &interface.config);
+            let server = config.and_then(|config| Some((config.dhcp_server.as_ref()?, &config.addresses)));
+            let Some((server, addresses)) = server.filter(|(server, _)| server.dns_from.is_some()) else { continue };
+            if let Some(addr) = first_v4(addresses.iter()) {
+                own.server.set(server.settings(addr, &self.provided(server)));
+            }
+        }
+        self.dhcp.servers = servers;
     }
 
     /// Has netisrs bring the messages of interfaces with servers.

@@ -178,6 +178,13 @@ impl Control {
             own.routes = next;
         }
         self.lead();
+        self.tell_name_servers();
+    }
+
+    /// The name servers of the lease of an interface.
+    pub(super) fn leased_name_servers(&self, interface: &str) -> Vec<Ipv4Addr> {
+        let own = self.dhcp.clients.iter().find(|own| own.interface == interface);
+        own.and_then(|own| own.in_use.as_ref()).map(|lease| lease.dns.clone()).unwrap_or_default()
     }
 
     /// Brings the routes of leases and sessions in force: of several to one destination, that of the interface with the least

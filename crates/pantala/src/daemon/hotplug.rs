@@ -18,7 +18,7 @@ use tokio::io::unix::AsyncFd;
 use super::control::Control;
 use super::device::{self, Facts};
 use super::ring_placement::RingPlacement;
-use super::tables::Attached;
+use super::tables::{self, Attached};
 use super::{locked, log};
 use crate::StackError;
 use crate::api::{DeviceMode, Error};
@@ -136,15 +136,19 @@ impl Control {
         self.mirror_twins();
     }
 
-    /// Takes ports of bridges whose wires do not carry out of their trees, and back in.
+    /// Takes ports of bridges whose wires do not carry out of their trees, and back in. Behind a wire that carries again may be
+    /// another link.
     fn look_at_carriers(&mut self) {
         let Self { attached, workshop, .. } = self;
-        let mut has_news = false;
+        let (mut has_news, mut back) = (false, Vec::new());
         for interface in attached.iter_mut().filter(|interface| interface.away.is_none()) {
             let Some((host, _)) = &interface.facts.host else { continue };
             let Ok(link) = workshop.netlink.link(host) else { continue };
             let has_carrier = link.flags.contains(LinkFlags::RUNNING);
             let is_news = core::mem::replace(&mut interface.has_carrier, has_carrier) != has_carrier;
+            if is_news && has_carrier {
+                back.push(interface.config.name.clone());
+            }
             if is_news && interface.config.is_port {
                 has_news = true;
                 let name = &interface.config.name;
@@ -157,6 +161,17 @@ impl Control {
         if has_news && let Err(why) = self.publish() {
             log::error(&why.error);
         }
+        back.iter().for_each(|name| self.is_reattached(name));
+    }
+
+    /// Asks about what was leased on an interface, and on those over it, whose link may be another one.
+    fn is_reattached(&mut self, name: &str) {
+        let is_over = |own: &&Attached| {
+            own.config.name == name
+                || tables::device_below(own, &self.attached).is_some_and(|below| below.config.name == name)
+        };
+        let all: Vec<_> = self.attached.iter().filter(is_over).map(|own| own.config.name.clone()).collect();
+        all.iter().for_each(|name| self.dhcp6_is_reattached(name));
     }
 
     fn has_lost_its_device(&mut self, index: IfIndex, changes: &LinkChanges) -> bool {
@@ -213,7 +228,10 @@ impl Control {
         }
         let name = interface.config.name.clone();
         match self.open_again(index) {
-            Ok(description) => log::info(&format!("interface {name} is back: {description}")),
+            Ok(description) => {
+                log::info(&format!("interface {name} is back: {description}"));
+                self.is_reattached(&name);
+            }
             Err(why) => {
                 let why = why.to_string();
                 let news = self

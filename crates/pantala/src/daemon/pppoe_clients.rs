@@ -100,6 +100,12 @@ impl Pppoe {
         (Some(session), leased.collect())
     }
 
+    /// The name servers that the provider of an interface has told of.
+    pub(super) fn name_servers(&self, interface: &str) -> Vec<Ipv4Addr> {
+        let v4 = self.link(interface).and_then(|link| link.v4.as_ref());
+        v4.map(|v4| v4.dns.clone()).unwrap_or_default()
+    }
+
     /// Routes that follow from the sessions in force, by interface: to the other end, and the default route.
     pub(super) fn routes(&self, attached: &[Attached]) -> Vec<(String, Vec<LeasedRoute>)> {
         let of = |own: &Running| {
@@ -306,6 +312,7 @@ impl Control {
         }
         self.lead();
         self.lead_v6();
+        self.tell_name_servers();
         let has_v6 = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.v6.is_some());
         if has_v6(&link) && !has_v6(&before) {
             self.dhcp6_is_reattached(name);

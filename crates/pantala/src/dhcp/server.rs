@@ -126,6 +126,11 @@ impl Server {
         Self { settings, exhausted_at: None, ..self }
     }
 
+    /// Changes its settings.
+    pub(crate) fn set(&mut self, settings: Settings) {
+        (self.settings, self.exhausted_at) = (settings, None);
+    }
+
     /// Whether it answers messages that a relay of this address has sent; of no relay if unspecified.
     pub(crate) fn serves(&self, giaddr: Ipv4Addr) -> bool {
         giaddr.is_unspecified() || self.settings.own.contains(&giaddr)

@@ -325,3 +325,40 @@ fn a_session_over_a_vlan_has_its_tag() {
         assert_eq!(control.try_recv().map(|arrived| (arrived.ifindex, arrived.from)), Ok((VLAN, AC)));
     }
 }
+
+/// An IPv6 packet with an extension header in front of TCP: its number, and its bytes behind the next header.
+fn extended(packet: &[u8], (number, header): (u8, [u8; 7])) -> Vec<u8> {
+    let mut all = [&packet[..40], &[6], &header, &packet[40..]].concat();
+    let len = u16::try_from(all.len() - 40).unwrap();
+    all[4..6].copy_from_slice(&len.to_be_bytes());
+    all[6] = number;
+    all
+}
+
+#[test]
+fn the_segment_size_of_a_syn_behind_extension_headers_is_lowered_too() {
+    let options = (60, [0, 1, 4, 0, 0, 0, 0]);
+    let atomic = (44, [0; 7]);
+    let later = (44, [0, 0, 8, 0, 0, 0, 1]);
+    for (header, expected) in [(options, 1432), (atomic, 1432), (later, 1460)] {
+        let (mut bench, _control) = bench(1);
+        let options = tcp::Options::parse(&[2, 4, 5, 180]).unwrap();
+        let syn = tcp::Header {
+            src_port: 1,
+            dst_port: 2,
+            seq: 3,
+            ack: 0,
+            flags: tcp::Flags::SYN,
+            window: 9,
+            urgent: 0,
+            options,
+        };
+        let family = Family::V6;
+        let packet = build::tcp(family.addr(1, 9), family.addr(WAN, 7), &syn, &[]);
+        bench.inject(1, build::frame_from(1, family.addr(1, 9), &extended(&packet, header)));
+        bench.run();
+        let sent = bench.sent(BELOW).remove(0)[22..].to_vec();
+        assert_eq!(u16::from_be_bytes([sent[70], sent[71]]), expected, "{header:?}");
+        assert!(header == later || is_right(&sent));
+    }
+}

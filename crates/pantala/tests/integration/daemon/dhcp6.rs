@@ -163,6 +163,35 @@ fn a_delegated_prefix_numbers_the_lan_outlives_a_crash_and_gives_way_to_another_
     assert!(daemon.end(Signal::TERM));
 }
 
+fn a_lease_is_asked_about_when_the_wire_carries_again() {
+    if !has("kea-dhcp6", "kea-dhcp6-server") {
+        return;
+    }
+    let Some(lab) = Lab::new("flap", Wire::Veth { queues: 1 }) else { return };
+    lab.write(&config(&lab, "prefix_len = 56"));
+    let daemon = lab.start();
+    let kea = Kea::start(&lab, "2001:db8:4400::", [60, 300, 600, 900]);
+    until("a prefix is delegated", || delegated(&daemon).is_some());
+    let first = delegated(&daemon).unwrap();
+    // The wire is pulled, and put into a socket behind which no server is.
+    drop(kea);
+    let state = || daemon.json("dhcp wan")["clients6"][0]["state"].clone();
+    assert_eq!(state(), "bound");
+    let wire = |is_up| lab.host().netlink().unwrap().set_up("far", is_up).unwrap();
+    wire(false);
+    until("no carrier", || daemon.interface_named("wan")["link"]["active"] == false);
+    wire(true);
+    daemon.says("the link may be another one");
+    until("it is asked about", || state() == "confirming");
+    assert_eq!(delegated(&daemon).as_deref(), Some(&*first), "it is in force meanwhile");
+    // Another server, which knows nothing of it.
+    let _kea = Kea::start(&lab, "2001:db8:5500::", [60, 300, 600, 900]);
+    until("the lease of this link is in force", || {
+        delegated(&daemon).is_some_and(|net| net.starts_with("2001:db8:55"))
+    });
+    assert!(daemon.end(Signal::TERM));
+}
+
 fn a_host_gets_the_providers_name_servers_from_our_server_and_a_lease_is_given_back_at_the_end() {
     if !has("kea-dhcp6", "kea-dhcp6-server") || !has("dhclient", "isc-dhcp-client") {
         return;
@@ -228,5 +257,6 @@ fn a_host_gets_an_ipv6_address_from_a_server_behind_a_relay() {
 harness::tests![
     a_host_gets_an_ipv6_address_from_a_server_behind_a_relay,
     a_delegated_prefix_numbers_the_lan_outlives_a_crash_and_gives_way_to_another_one,
+    a_lease_is_asked_about_when_the_wire_carries_again,
     a_host_gets_the_providers_name_servers_from_our_server_and_a_lease_is_given_back_at_the_end,
 ];

@@ -189,6 +189,31 @@ fn a_session_carries_nat_tcp_router_advertisements_and_a_delegated_prefix() {
     }
 }
 
+fn hosts_get_the_name_servers_that_the_provider_tells_in_the_session() {
+    if !has("udhcpc", "udhcpc") {
+        return;
+    }
+    let Some(lab) = Lab::new("pppoe-dns", Wire::Veth { queues: 1 }) else { return };
+    let folder = lab.folder().display().to_string();
+    let server =
+        format!("[interface.dhcp_server]\ndns = \"192.168.7.53\"\ndns_from = \"wan\"\nprobe = false\nleases = \"{folder}/leases\"\n[firewall]");
+    lab.write(&config(&lab).replace("[firewall]", &server));
+    let concentrator = Concentrator::start(&lab, "pap");
+    let daemon = lab.start();
+    let session = concentrator.session();
+    opens(&daemon, &concentrator, session);
+    lab.router().netlink().unwrap().set_up("pt1", true).unwrap();
+    let script = lab.folder().join("script");
+    std::fs::write(&script, "#!/bin/sh\n[ \"$1\" = bound ] && echo \"dns=$dns.\"\nexit 0\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = Command::new("udhcpc");
+    command.args(["-i", "pt1", "-n", "-q", "-f", "-s"]).arg(&script);
+    let said = lab.router().put(&mut command).unwrap().output().unwrap();
+    let text = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
+    assert!(text.contains("dns=192.168.7.53 10.64.0.53."), "{text}");
+    assert!(daemon.end(Signal::TERM));
+}
+
 fn a_session_comes_back_whatever_ends_it() {
     let Some(lab) = lab("pppoe-ends") else { return };
     let mut concentrator = Concentrator::start(&lab, "chap");
@@ -268,6 +293,7 @@ fn a_session_ends_by_the_interface_that_it_was_over() {
 
 harness::tests![
     a_session_carries_nat_tcp_router_advertisements_and_a_delegated_prefix,
+    hosts_get_the_name_servers_that_the_provider_tells_in_the_session,
     a_session_comes_back_whatever_ends_it,
     a_wrong_password_is_shown_and_a_reload_mends_it,
     a_session_ends_by_the_interface_that_it_was_over,

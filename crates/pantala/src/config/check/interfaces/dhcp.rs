@@ -2,6 +2,7 @@
 
 use ipnet::{IpNet, Ipv4Net};
 
+use crate::config::Device;
 use crate::config::draft::DraftInterface;
 use crate::config::problem::Report;
 
@@ -9,6 +10,11 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
     drafts.iter().for_each(|draft| relay(draft, report));
     for draft in drafts {
         let Some(server) = &draft.dhcp_server else { continue };
+        if let Some(from) = &server.value.dns_from
+            && let Some((message, help)) = no_provider(drafts, from)
+        {
+            report.add(&server.span, message, help);
+        }
         let Some(own) = first_v4(draft.addresses.iter().map(|at| &at.value)) else {
             if !draft.doubtful {
                 let help = "add one like address = \"192.0.2.1/24\": the addresses of hosts are those of its network";
@@ -27,6 +33,18 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
             report.add(&server.span, format!("{} is too large for a pool", own.trunc()), help);
         }
     }
+}
+
+/// Why no name servers can come from an interface, and what to do.
+fn no_provider(drafts: &[DraftInterface], from: &str) -> Option<(String, &'static str)> {
+    let has_name = |draft: &&DraftInterface| draft.name.as_ref().is_some_and(|name| name.value == *from);
+    let Some(draft) = drafts.iter().find(has_name) else {
+        return Some((format!("there is no interface `{from}`"), "write the name of one in dns_from"));
+    };
+    let is_pppoe = matches!(draft.device.as_ref().map(|at| &at.value), Some(Device::Pppoe(_)));
+    let provides = draft.dhcp.is_some() || is_pppoe || draft.doubtful;
+    let message = || format!("interface `{from}` has neither a DHCP client nor PPPoE");
+    (!provides).then(|| (message(), "add dhcp = true to it, or leave dns_from out"))
 }
 
 fn relay(draft: &DraftInterface, report: &mut Report<'_>) {
