@@ -27,11 +27,9 @@ impl Port {
     #[must_use]
     pub fn of(tables: &Tables, index: IfIndex) -> Self {
         let mac = match tables.ifnet(index) {
-            Some(Ifnet { mac: Mac([a, b, c, d, e, f]), up: true, monitor: false, port: None, twin, .. })
-                if !matches!(twin, Twin::Of(_)) =>
-            {
-                u64::from_le_bytes([0, 0, *a, *b, *c, *d, *e, *f])
-            }
+            Some(Ifnet {
+                mac: Mac([a, b, c, d, e, f]), up: true, monitor: false, port: None, twin, ..
+            }) if !matches!(twin, Twin::Of(_)) => u64::from_le_bytes([0, 0, *a, *b, *c, *d, *e, *f]),
             _ => u64::MAX,
         };
         Self { mac }

@@ -181,7 +181,18 @@ impl Tables {
             ifs.resize_with(ifs.len().max(at + 1), || None);
             ifs[at] = Some(ifnet);
         }
-        Self { generation, ifs, fib, hops, forwarding, own, logical, judges_checksums, looks_closer, has_twins }
+        Self {
+            generation,
+            ifs,
+            fib,
+            hops,
+            forwarding,
+            own,
+            logical,
+            judges_checksums,
+            looks_closer,
+            has_twins,
+        }
     }
 
     /// Where packets to `dst` are led: the slow way, for one destination at a time. Of equally good hops, the flow

@@ -13,7 +13,8 @@ use crate::dhcp::message::{classless_routes, option};
 use crate::dhcp::server::{Host, Settings};
 
 const KEYS: &[&str] = &[
-    "pool", "lease_s", "host", "router", "dns", "dns_from", "domain", "ntp", "mtu", "option", "route", "probe", "leases",
+    "pool", "lease_s", "host", "router", "dns", "dns_from", "domain", "ntp", "mtu", "option", "route",
+    "probe", "leases",
 ];
 /// A day.
 const LEASE_S: u32 = 86_400;
@@ -275,7 +276,9 @@ mod tests {
     #[test]
     fn name_servers_of_the_provider_are_told_behind_our_own_once() {
         let [own, theirs, other] = [53, 54, 55].map(|host| Ipv4Addr::new(192, 0, 2, host));
-        for (keys, expected) in [("dns = \"192.0.2.53\"\n", octets(&[own, theirs, other])), ("", octets(&[theirs, own, other]))] {
+        for (keys, expected) in
+            [("dns = \"192.0.2.53\"\n", octets(&[own, theirs, other])), ("", octets(&[theirs, own, other]))]
+        {
             let text = format!("[interface.dhcp_server]\n{keys}");
             let server = parse(&text).unwrap().unwrap();
             let settings = server.settings("192.0.2.1/24".parse().unwrap(), &[theirs, own, other, theirs]);

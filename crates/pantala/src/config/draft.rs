@@ -14,12 +14,12 @@ use wire::ether::{Mac, ParseMacError};
 
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
+use super::punt::Punt;
 use super::{Admin, Http, Programs, RouteSources, Seccomp};
 use super::{
     Autoconf, Device, Dhcp6Client, Dhcp6Server, DhcpClient, DhcpRelay, DhcpServer, KernelPorts, MOST_RINGS,
     Policy, Polling, Ppp, PrefixFrom, Publish, Ra, RxCsum, Serve, Service,
 };
-use super::punt::Punt;
 use super::{
     admin, autoconf, dhcp, dhcp_client, dhcp_relay, dhcp6_client, dhcp6_server, fdb, http, limits, ppp,
     programs, publish, punt, ra, route_sources, serve, service, sysctl,

@@ -162,7 +162,9 @@ impl Control {
         for own in &mut servers {
             let config = self.interface(&own.interface).map(|interface| &interface.config);
             let server = config.and_then(|config| Some((config.dhcp_server.as_ref()?, &config.addresses)));
-            let Some((server, addresses)) = server.filter(|(server, _)| server.dns_from.is_some()) else { continue };
+            let Some((server, addresses)) = server.filter(|(server, _)| server.dns_from.is_some()) else {
+                continue;
+            };
             if let Some(addr) = first_v4(addresses.iter()) {
                 own.server.set(server.settings(addr, &self.provided(server)));
             }

@@ -199,7 +199,9 @@ impl Control {
     /// The link of an interface is another one than before: what is leased is asked about again.
     pub(super) fn dhcp6_is_reattached(&mut self, name: &str) {
         let Some(own) = self.dhcp6.clients.iter_mut().find(|own| own.interface == name) else { return };
-        log::info(&format!("interface {name}: what DHCPv6 has leased is asked about: the link may be another one"));
+        log::info(&format!(
+            "interface {name}: what DHCPv6 has leased is asked about: the link may be another one"
+        ));
         own.client.reattached(now());
         self.dhcp.changed.notify_one();
     }

@@ -196,7 +196,9 @@ impl Attached {
             // Without its interface it leads nowhere.
             Some(of) => Twin::Of(index(&|other| other.config.name == *of).unwrap_or(0)),
             None if self.config.punt.is_none() => Twin::None,
-            None => index(&|other| other.config.twin_of.as_deref() == Some(name)).map_or(Twin::None, Twin::By),
+            None => {
+                index(&|other| other.config.twin_of.as_deref() == Some(name)).map_or(Twin::None, Twin::By)
+            }
         }
     }
 

@@ -53,7 +53,9 @@ impl Frr {
 
     /// Kills all, or one.
     pub(crate) fn kill(&mut self, which: Option<&str>) {
-        for (_, process) in self.processes.iter_mut().filter(|(name, _)| which.is_none_or(|which| which == name)) {
+        for (_, process) in
+            self.processes.iter_mut().filter(|(name, _)| which.is_none_or(|which| which == name))
+        {
             let _ = process.kill();
             let _ = process.wait();
         }

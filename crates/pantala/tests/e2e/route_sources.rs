@@ -15,8 +15,8 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use self::feeder::{Feeder, Nets};
-use crate::lab::{Attach, Family, Lab, Link, at};
 use crate::frr::Frr;
+use crate::lab::{Attach, Family, Lab, Link, at};
 use crate::need;
 use crate::pantala::Folder;
 use crate::socket::udp;

@@ -52,7 +52,9 @@ fn write(folder: &Folder, number: u8, interface: &str, peers: [IpAddr; 2]) {
         format!(" address-family {word} unicast\n  neighbor {peer} activate\n{network} exit-address-family\n")
     };
     let bgp = [
-        format!("router bgp {id}\n bgp router-id 1.1.1.{number}\n no bgp ebgp-requires-policy\n no bgp default ipv4-unicast\n"),
+        format!(
+            "router bgp {id}\n bgp router-id 1.1.1.{number}\n no bgp ebgp-requires-policy\n no bgp default ipv4-unicast\n"
+        ),
         neighbour(v4),
         neighbour(v6),
         family("ipv4", v4, network(Family::V4, true)),
@@ -82,7 +84,11 @@ fn is_by(lab: &Lab, family: Family, is_bgps: bool, wanted: Option<&str>) {
         seen = protocol(lab, net);
         (seen.as_deref() == wanted).then_some(())
     });
-    assert!(is_right.is_some(), "{net}: {seen:?}, and not {wanted:?}\n{}", lab.pantala().shows("route sources"));
+    assert!(
+        is_right.is_some(),
+        "{net}: {seen:?}, and not {wanted:?}\n{}",
+        lab.pantala().shows("route sources")
+    );
 }
 
 fn ospf_and_bgp_run_through_a_twin_and_their_routes_carry() {
@@ -97,7 +103,8 @@ fn ospf_and_bgp_run_through_a_twin_and_their_routes_carry() {
         let (a, b) = lab.pair();
         lab.router.netlink().unwrap().set_up("lo", true).unwrap();
         let mut netlink = b.netns.netlink().unwrap();
-        for (family, is_bgps) in Family::BOTH.into_iter().flat_map(|family| [(family, false), (family, true)]) {
+        for (family, is_bgps) in Family::BOTH.into_iter().flat_map(|family| [(family, false), (family, true)])
+        {
             let own = IpNet::new_assert(behind(family, is_bgps), network(family, is_bgps).prefix_len());
             netlink.add_address("lo", own).unwrap();
         }
@@ -111,7 +118,10 @@ fn ospf_and_bgp_run_through_a_twin_and_their_routes_carry() {
             is_by(&lab, family, true, Some("bgp"));
             for is_bgps in [false, true] {
                 assert_eq!(ping(&a.netns, behind(family, is_bgps), 3), 3, "forwarded by the route");
-                assert!(Ping::open(&lab.router, behind(family, is_bgps)).ask(1, 56), "the kernel has it, too");
+                assert!(
+                    Ping::open(&lab.router, behind(family, is_bgps)).ask(1, 56),
+                    "the kernel has it, too"
+                );
             }
         });
         // What BGP has said goes with bgpd; OSPF knows the networks, too.

@@ -54,7 +54,9 @@ fn greet(netns: &Netns, own: IpAddr, port: u16) {
 /// All that a host expects of a router with programs on its kernel.
 fn both_live(router: &Netns, host: &Netns, own: IpAddr, theirs: IpAddr, family: Family) {
     assert_eq!(ping(host, own, 3), 3, "pantala answers echo requests");
-    until("a connection to the kernel", || answer(host, own, PORT, b"x").ok().filter(|all| all == b"the kernel"));
+    until("a connection to the kernel", || {
+        answer(host, own, PORT, b"x").ok().filter(|all| all == b"the kernel")
+    });
     assert!(stream_arrives(host, router, own, 3_000_000).unwrap(), "to the kernel");
     assert!(stream_arrives(router, host, theirs, 3_000_000).unwrap(), "from the kernel");
     assert!(Ping::open(router, theirs).ask(1, 56), "the kernel pings");

@@ -242,7 +242,11 @@ const ADDED: &[Bad] = &[
         "5:12: interface `lan` has neither a DHCP client nor PPPoE",
         "add dhcp = true to it",
     ),
-    bad("punt = \"a b\"\n", "5:8: `a b` cannot be the name of a host interface", "Linux allows 1 to 15 bytes"),
+    bad(
+        "punt = \"a b\"\n",
+        "5:8: `a b` cannot be the name of a host interface",
+        "Linux allows 1 to 15 bytes",
+    ),
     bad("punt = \"lan0\"\n", "5:8: the kernel has another interface `lan0`", "a name that is free"),
     bad("name = \"lan2\"\n", "5:1: duplicate key", ""),
     bad(

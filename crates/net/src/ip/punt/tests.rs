@@ -81,7 +81,8 @@ fn groups_of_routing_protocols_are_the_kernels_and_our_own_stay_ours() {
         assert_eq!(after(&mut bench, OWN, &frame), [vec![], vec![frame.clone()]]);
     }
     // IS-IS: a length in place of a type.
-    let mut llc = build::ether(Mac([1, 0x80, 0xc2, 0, 0, 0x14]), Mac([6, 0, 0, 0, 0, 9]), 3, &[0xfe, 0xfe, 3]);
+    let mut llc =
+        build::ether(Mac([1, 0x80, 0xc2, 0, 0, 0x14]), Mac([6, 0, 0, 0, 0, 9]), 3, &[0xfe, 0xfe, 3]);
     llc.resize(60, 0);
     assert_eq!(after(&mut bench, OWN, &llc), [vec![], vec![llc.clone()]]);
     let foreign = build::ether(Mac([6, 0, 0, 0, 0, 8]), Mac([6, 0, 0, 0, 0, 9]), 0x88cc, &[0; 46]);
@@ -128,11 +129,13 @@ fn the_twin_of_a_vlan_sees_no_tag() {
         bench.neighbours_answer = false;
         let tag = |frame: &[u8]| [&frame[..12], &[0x81, 0, 0, 10], &frame[12..]].concat();
         let (src, dst) = (family.addr(OTHER, 9), family.addr(OTHER, 1));
-        let there = build::ether(mac(OWN), peer_mac(src), kind(family), &build::udp(src, dst, (1, 7), b"hello"));
+        let there =
+            build::ether(mac(OWN), peer_mac(src), kind(family), &build::udp(src, dst, (1, 7), b"hello"));
         bench.inject(OWN, tag(&there));
         bench.run();
         assert_eq!(bench.sent(TWIN), [there]);
-        let back = build::ether(peer_mac(src), mac(OWN), kind(family), &build::udp(dst, src, (7, 1), b"hello"));
+        let back =
+            build::ether(peer_mac(src), mac(OWN), kind(family), &build::udp(dst, src, (7, 1), b"hello"));
         bench.inject(TWIN, back.clone());
         bench.run();
         assert_eq!(bench.sent(OWN), [tag(&back)]);

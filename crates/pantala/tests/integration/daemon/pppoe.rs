@@ -195,8 +195,9 @@ fn hosts_get_the_name_servers_that_the_provider_tells_in_the_session() {
     }
     let Some(lab) = Lab::new("pppoe-dns", Wire::Veth { queues: 1 }) else { return };
     let folder = lab.folder().display().to_string();
-    let server =
-        format!("[interface.dhcp_server]\ndns = \"192.168.7.53\"\ndns_from = \"wan\"\nprobe = false\nleases = \"{folder}/leases\"\n[firewall]");
+    let server = format!(
+        "[interface.dhcp_server]\ndns = \"192.168.7.53\"\ndns_from = \"wan\"\nprobe = false\nleases = \"{folder}/leases\"\n[firewall]"
+    );
     lab.write(&config(&lab).replace("[firewall]", &server));
     let concentrator = Concentrator::start(&lab, "pap");
     let daemon = lab.start();
