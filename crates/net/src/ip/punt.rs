@@ -155,7 +155,7 @@ fn link_header(cpu: &Cpu, pkt: &Pkt, kind: EtherType) -> [u8; HEADER_LEN] {
         0 => usize::from(pkt.flags.has(Flags::VLAN)),
         tags => tags,
     };
-    let own = cpu.tables.ifnet(pkt.rcvif).map_or(Mac::default(), |ifnet| ifnet.mac);
+    let own = cpu.tables.ifnet(pkt.rcvif).map_or_else(Mac::default, |ifnet| ifnet.mac);
     let had = pkt.before(HEADER_LEN + tags * TAG_LEN).and_then(<[u8]>::first_chunk::<12>).copied();
     let is_it = |addrs: &[u8; 12]| {
         let [dst, src] = [0, 6].map(|at| Mac(*addrs[at..].first_chunk().unwrap_or(&[0; 6])));

@@ -71,7 +71,6 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
     let routing = Routing::new().map_err(system("reserve memory for routes"))?;
     let key = entropy::key().map_err(system("draw a key"))?;
     let firewall = FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory"))?;
-    let (pings, sites, services) = (Vec::new(), Vec::new(), Vec::new());
     let (file, text) = source.map(|source| (source.file, source.text)).unzip();
     let mut control = Control {
         running: RunningConfig::of(text.unwrap_or_default()),
@@ -89,10 +88,10 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         dhcp6: Dhcp6::default(),
         pppoe: Pppoe::default(),
         twins: Twins::default(),
-        pings,
+        pings: Vec::new(),
         captures: Captures::default(),
-        sites,
-        services,
+        sites: Vec::new(),
+        services: Vec::new(),
         programs: None,
         http: Arc::default(),
         sysctls: Sysctls::default(),

@@ -2,12 +2,16 @@
 
 use core::net::IpAddr;
 use core::time::Duration;
+use std::process::{Child, Command, Stdio};
 
+use dev::netns::Netns;
+use dev::sys::process::end_with_parent;
 use ipnet::IpNet;
 
 use crate::frr::Frr;
-use crate::lab::{Attach, Family, Lab, Link};
-use crate::pantala::Folder;
+use crate::lab::{Attach, Family, Host, Lab, Link};
+use crate::need;
+use crate::pantala::{Folder, Pantala};
 use crate::socket::{Ping, ping};
 use crate::wait::within;
 
@@ -143,4 +147,120 @@ fn ospf_and_bgp_run_through_a_twin_and_their_routes_carry() {
     }
 }
 
-harness::tests![ospf_and_bgp_run_through_a_twin_and_their_routes_carry];
+/// BIRD in a namespace, killed when dropped.
+struct Bird(Child);
+
+impl Bird {
+    /// Speaks on `eth0` with the router at these addresses; announces the networks of `lo` by OSPF, and one of each family by BGP.
+    fn start(netns: &Netns, folder: &Folder, [own4, own6]: [IpAddr; 2], [peer4, peer6]: [IpAddr; 2]) -> Self {
+        let [net4, net6] = Family::BOTH.map(|family| network(family, true));
+        let bgp = |family: &str, own: IpAddr, peer: IpAddr, net: IpNet| {
+            format!(
+                "protocol bgp {{ local {own} as 64502; neighbor {peer} as 64501; password \"secret\"; ttl security on; direct;\n\
+                 connect retry time 1; hold time 9; {family} {{ import all; export where net = {net}; }}; }}\n"
+            )
+        };
+        let export = "import all; export filter { if source = RTS_DEVICE then { ospf_metric2 = 20; accept; } reject; };";
+        let text = [
+            "router id 1.1.1.3;\nprotocol device { scan time 1; }\n".to_owned(),
+            "protocol direct { ipv4; ipv6; interface \"lo\"; }\n".to_owned(),
+            format!(
+                "protocol ospf v2 {{ ipv4 {{ {export} }}; area 0 {{ interface \"eth0\" {{ hello 1; dead 4; authentication cryptographic; \
+                 password \"secret\"; }}; }}; }}\n"
+            ),
+            format!(
+                "protocol ospf v3 {{ ipv6 {{ {export} }}; area 0 {{ interface \"eth0\" {{ hello 1; dead 4; }}; }}; }}\n"
+            ),
+            bgp("ipv4", own4, peer4, net4),
+            bgp("ipv6", own6, peer6, net6),
+        ];
+        std::fs::write(folder.file("bird.conf"), text.concat()).unwrap();
+        let mut command = Command::new("bird");
+        command.arg("-f").arg("-c").arg(folder.file("bird.conf")).arg("-s").arg(folder.file("bird.ctl"));
+        command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null());
+        end_with_parent(&mut command);
+        Self(netns.put(&mut command).unwrap().spawn().unwrap())
+    }
+}
+
+impl Drop for Bird {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Sets an address in a network on a host's loopback interface.
+fn announce(host: &Host, own: IpAddr, net: IpNet) {
+    host.netns.netlink().unwrap().add_address("lo", IpNet::new_assert(own, net.prefix_len())).unwrap();
+}
+
+fn flows_go_by_two_routers_and_by_the_other_when_a_wire_is_pulled() {
+    if !Frr::is_there() || !need::program("bird") {
+        return;
+    }
+    let test = "routing_daemons::flows_go_by_two_routers_and_by_the_other_when_a_wire_is_pulled";
+    let Some(mut lab) = Lab::without_pantala(test, &[(); 3].map(|()| Link::new(Attach::Native))) else {
+        return;
+    };
+    let twins = |text: &str| {
+        let twin = |text: String, number: u8| {
+            let name = format!("name = \"if{number}\"\n");
+            text.replace(&name, &format!("{name}punt = \"twin{number}\"\n"))
+        };
+        twin(twin(text.to_owned(), 1), 2)
+    };
+    lab.pantala = Some(Pantala::start(&lab.router, &twins(&lab.config("[routes.fpm]\n"))));
+    lab.attach();
+    lab.router.netlink().unwrap().set_up("lo", true).unwrap();
+    let (bird, other) = lab.pair();
+    for family in Family::BOTH {
+        // Both have the first network, and BIRD alone the second one.
+        for host in [bird, other] {
+            announce(host, behind(family, false), network(family, false));
+        }
+        announce(bird, behind(family, true), network(family, true));
+    }
+    let folders = [Folder::new(), Folder::new(), Folder::new()];
+    write(&folders[1], 2, "eth0", Family::BOTH.map(|family| other.router(family)));
+    write(&folders[0], 1, "twin1", Family::BOTH.map(|family| bird.addr(family)));
+    for daemon in ["ospfd", "ospf6d"] {
+        let file = folders[0].file(&format!("{daemon}.conf"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        let (interface, rest) = text.split_at(text.find("router ospf").unwrap());
+        let both = format!("{interface}{}{rest}", interface.replace("twin1", "twin2"));
+        std::fs::write(&file, both).unwrap();
+    }
+    let _frr = Frr::start(&other.netns, &folders[1], &["ospfd", "ospf6d"]);
+    let _ours = Frr::start(&lab.router, &folders[0], &DAEMONS);
+    let [own, peer] =
+        [Family::BOTH.map(|family| bird.addr(family)), Family::BOTH.map(|family| bird.router(family))];
+    let _bird = Bird::start(&bird.netns, &folders[2], own, peer);
+    let hops = |family| {
+        let listed = lab.pantala().json("netstat -rn");
+        let to = network(family, false).to_string();
+        let found = listed.as_array().unwrap().iter().find(|route| route["to"] == to).cloned();
+        found.map_or(0, |found| found["next_hops"].as_array().map_or(0, Vec::len))
+    };
+    let are = |family, count| {
+        let is_right = within(LONG, || (hops(family) == count).then_some(()));
+        assert!(is_right.is_some(), "{count} next hops: {}", lab.pantala().shows("netstat -rn"));
+    };
+    let asks = |family, is_bgps| (0..4).all(|_| ping(&lab.hosts[2].netns, behind(family, is_bgps), 1) == 1);
+    lab.both(|family| {
+        are(family, 2);
+        assert!(asks(family, false), "by two routers");
+        is_by(&lab, family, true, Some("bgp"));
+        assert!(asks(family, true), "by BIRD");
+    });
+    bird.netns.netlink().unwrap().set_up("eth0", false).unwrap();
+    lab.both(|family| {
+        are(family, 1);
+        assert!(asks(family, false), "by the other router");
+    });
+}
+
+harness::tests![
+    ospf_and_bgp_run_through_a_twin_and_their_routes_carry,
+    flows_go_by_two_routers_and_by_the_other_when_a_wire_is_pulled,
+];

@@ -3,14 +3,17 @@
 use core::net::IpAddr;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
 use std::thread;
 
 use dev::netlink::LinkFlags;
 use dev::netns::Netns;
+use dev::sys::process::end_with_parent;
 use ipnet::IpNet;
 use rustix::process::Signal;
 
 use crate::lab::{Attach, Family, Lab, Link, at};
+use crate::need;
 use crate::pantala::Pantala;
 use crate::socket::{Ping, ping, stream_arrives};
 use crate::wait::{until, until_right};
@@ -99,6 +102,38 @@ fn a_program_of_the_kernel_speaks_through_the_twin() {
         assert_eq!(lab.pantala().dropped("punt_full"), 0);
         assert!(lab.pantala().shows("ifconfig if2").contains("twin: if2 in the kernel"));
     }
+}
+
+fn a_name_server_of_the_kernel_answers_hosts() {
+    if !need::program("dnsmasq") {
+        return;
+    }
+    let test = "twins::a_name_server_of_the_kernel_answers_hosts";
+    let Some(lab) = lab(test, Attach::Native, 1) else { return };
+    let b = &lab.hosts[1];
+    let mut command = Command::new("dnsmasq");
+    command.args(["-d", "-C", "/dev/null", "--no-resolv", "--no-hosts", "--bind-interfaces", "--user=root"]);
+    command.args(["--pid-file=", "--address=/office.example/192.0.2.77"]);
+    for family in Family::BOTH {
+        command.arg(format!("--listen-address={}", b.router(family)));
+    }
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    end_with_parent(&mut command);
+    let mut server = lab.router.put(&mut command).unwrap().spawn().unwrap();
+    lab.both(|family| {
+        let socket = b.netns.run(|| UdpSocket::bind(at(family.any(), 0))).unwrap().unwrap();
+        socket.set_read_timeout(Some(core::time::Duration::from_millis(500))).unwrap();
+        socket.connect(at(b.router(family), 53)).unwrap();
+        let question = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x06office\x07example\0\0\x01\0\x01";
+        let mut answer = [0; 512];
+        let len = until("an answer", || {
+            let _ = socket.send(question);
+            socket.recv(&mut answer).ok()
+        });
+        assert!(answer[..len].ends_with(&[192, 0, 2, 77]), "{:02x?}", &answer[..len]);
+    });
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 fn a_bridge_has_a_twin() {
@@ -236,6 +271,7 @@ fn a_flood_for_the_kernel_leaves_forwarding_alone() {
 
 harness::tests![
     a_program_of_the_kernel_speaks_through_the_twin,
+    a_name_server_of_the_kernel_answers_hosts,
     a_bridge_has_a_twin,
     a_twin_follows_its_interface_and_goes_with_pantala,
     a_flood_for_the_kernel_leaves_forwarding_alone,

@@ -130,14 +130,20 @@ impl Netisr {
             work: Work::default(),
             programs: Apps::new(),
         };
-        fdb::tables_changed(&mut netisr.cpu);
-        stp_io::tables_changed(&mut netisr.cpu);
-        snoop_io::tables_changed(&mut netisr.cpu);
-        addr::tables_changed(&mut netisr.cpu);
-        group::tables_changed(&mut netisr.cpu);
-        autoconf::tables_changed(&mut netisr.cpu);
-        rtadv::tables_changed(&mut netisr.cpu);
+        netisr.begin_with_tables();
         (netisr, shared)
+    }
+
+    /// Tells the stages that work by themselves which interfaces there are.
+    fn begin_with_tables(&mut self) {
+        let Self { cpu, .. } = self;
+        fdb::tables_changed(cpu);
+        stp_io::tables_changed(cpu);
+        snoop_io::tables_changed(cpu);
+        addr::tables_changed(cpu);
+        group::tables_changed(cpu);
+        autoconf::tables_changed(cpu);
+        rtadv::tables_changed(cpu);
     }
 
     /// Replaces interfaces, addresses and routes.
