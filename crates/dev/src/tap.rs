@@ -1,4 +1,6 @@
-//! TAP: a network interface of the kernel whose other end is this process.
+//! TAP and TUN: a network interface of the kernel whose other end is this process.
+//!
+//! A TUN has no frames: its packets get a link header of zeros on the way in, and lose it on the way out.
 //!
 //! One queue, one ring, one CPU. Frames come and go with a virtio header, so that super-packets of 64 KiB cross whole
 //! and checksums that are not needed are not computed. There is no ring in memory: each frame is one system call.
@@ -9,10 +11,11 @@ use std::sync::Arc;
 
 use net::driver::{Caps, Driver, DriverStats, Link};
 use pkt::{DATA_LEN, Flags, Gso, HEADROOM, Pkt, PktVec, Pool, RingId};
+use wire::ether::{EtherType, HEADER_LEN};
 
 use crate::Waiter;
 use crate::sys::poll::{PollFd, PollFlags, wait};
-use crate::sys::tun::{Offload, TapQueue};
+use crate::sys::tun::{Layer, Offload, TapQueue};
 use crate::sys::vnet_hdr::{self, VNET_HDR_LEN, VnetHdr};
 
 /// Buffers of the longest frame: 64 KiB and an Ethernet header.
@@ -20,11 +23,13 @@ const BUFFERS_MAX: usize = 33;
 /// Slices of a system call: the virtio header and the buffers.
 const SLICES: usize = BUFFERS_MAX + 1;
 
-/// One queue of a TAP interface.
+/// One queue of a TAP or TUN interface.
 pub struct TapRing {
     /// None once the interface is gone: it would be ready for ever.
     queue: Option<Arc<TapQueue>>,
     caps: Caps,
+    /// Bytes of the link header, which the kernel does not see.
+    link_len: usize,
     /// Empty buffers that the next frame is read into.
     empty: Vec<Pkt>,
     account: Option<RingId>,
@@ -40,9 +45,14 @@ impl TapRing {
         // on its version, as does whether it sends us any.
         let uso = offload == Offload::TcpAndUdp;
         let caps = Caps { tx_csum: true, tso: true, uso, buffers_max: BUFFERS_MAX };
+        let link_len = match queue.layer() {
+            Layer::Frames => 0,
+            Layer::Packets => HEADER_LEN,
+        };
         Self {
             queue: Some(Arc::new(queue)),
             caps,
+            link_len,
             empty: Vec::with_capacity(BUFFERS_MAX),
             account: None,
             allowance,
@@ -93,6 +103,14 @@ impl TapRing {
             self.stats.rx_dropped += 1;
             return None;
         }
+        let link = match self.link_len {
+            0 => None,
+            _ => {
+                let link = link_header(self.empty.first_mut()?.buffer_mut().get(HEADROOM).copied());
+                self.stats.rx_errors += u64::from(link.is_none());
+                Some(link?)
+            }
+        };
         let mut parts = self.empty.drain(..len.div_ceil(DATA_LEN));
         let mut pkt = parts.next()?;
         pkt.place(HEADROOM, len.min(DATA_LEN)).ok()?;
@@ -100,7 +118,10 @@ impl TapRing {
             part.place(HEADROOM, (len - before * DATA_LEN).min(DATA_LEN)).ok()?;
             pkt.chain(part);
         }
-        describe(&mut pkt, header);
+        if let Some(link) = link {
+            pkt.prepend_array(&link).ok()?;
+        }
+        describe(&mut pkt, header, self.link_len);
         Some(pkt)
     }
 
@@ -116,9 +137,16 @@ impl TapRing {
     /// Whether the frame at the front of the vector has been dealt with.
     fn write(&mut self, pkt: &Pkt) -> bool {
         let Some(queue) = &self.queue else { return false };
-        let header = header_for(pkt).encode();
+        let link_len = self.link_len;
+        if link_len > 0 && !is_ip(pkt) {
+            self.stats.tx_errors += 1;
+            return true;
+        }
+        let header = header_for(pkt, link_len).encode();
         let slices = 1 + pkt.buffers();
-        let mut parts = pkt.fragments();
+        let mut skip = link_len;
+        let mut parts =
+            pkt.fragments().map(|part| part.get(core::mem::take(&mut skip)..).unwrap_or_default());
         let mut first = Some(&header[..]);
         let all: [_; SLICES] =
             core::array::from_fn(|_| IoSlice::new(first.take().or_else(|| parts.next()).unwrap_or_default()));
@@ -205,11 +233,14 @@ impl Driver for TapRing {
 
 /// Notes what the kernel says about a frame. What it says impossibly is not believed: the frame then has a wrong
 /// checksum, and dies of it where that matters.
-fn describe(pkt: &mut Pkt, header: &VnetHdr) {
+fn describe(pkt: &mut Pkt, header: &VnetHdr, link_len: usize) {
     if header.flags & vnet_hdr::NEEDS_CSUM != 0 {
-        let field = usize::from(header.csum_start) + usize::from(header.csum_offset);
-        if field + 2 <= pkt.head().len() {
-            pkt.csum_start = header.csum_start;
+        let start = usize::from(header.csum_start) + link_len;
+        let field = start + usize::from(header.csum_offset);
+        if field + 2 <= pkt.head().len()
+            && let Ok(start) = u16::try_from(start)
+        {
+            pkt.csum_start = start;
             pkt.csum_off = header.csum_offset;
             pkt.flags.set(Flags::CSUM_PARTIAL);
         }
@@ -228,12 +259,32 @@ fn describe(pkt: &mut Pkt, header: &VnetHdr) {
     }
 }
 
-/// Tells the kernel what is still to be done to a frame.
-fn header_for(pkt: &Pkt) -> VnetHdr {
+/// Returns a link header without addresses for a packet with this first byte; `None` if it is none of IP.
+fn link_header(first: Option<u8>) -> Option<[u8; HEADER_LEN]> {
+    let ethertype = match first? >> 4 {
+        4 => EtherType::IPV4,
+        6 => EtherType::IPV6,
+        _ => return None,
+    };
+    let mut header = [0; HEADER_LEN];
+    header[12..].copy_from_slice(&ethertype.0.to_be_bytes());
+    Some(header)
+}
+
+/// Whether a frame carries an IP packet.
+fn is_ip(pkt: &Pkt) -> bool {
+    let [.., hi, lo] = *pkt.window(0).first_chunk::<HEADER_LEN>().unwrap_or(&[0; HEADER_LEN]);
+    matches!(EtherType(u16::from_be_bytes([hi, lo])), EtherType::IPV4 | EtherType::IPV6)
+}
+
+/// Tells the kernel what is still to be done to a frame, of which it does not see the first `link_len` bytes.
+fn header_for(pkt: &Pkt, link_len: usize) -> VnetHdr {
     let mut header = VnetHdr::default();
+    let link_len = u16::try_from(link_len).unwrap_or(0);
+    let csum_start = pkt.csum_start.saturating_sub(link_len);
     if pkt.flags.has(Flags::CSUM_PARTIAL) {
         header.flags = vnet_hdr::NEEDS_CSUM;
-        header.csum_start = pkt.csum_start;
+        header.csum_start = csum_start;
         header.csum_offset = pkt.csum_off;
     } else if pkt.flags.has(Flags::CSUM_GOOD) {
         header.flags = vnet_hdr::DATA_VALID;
@@ -248,7 +299,7 @@ fn header_for(pkt: &Pkt) -> VnetHdr {
         header.gso_type |= vnet_hdr::GSO_ECN;
     }
     header.gso_size = pkt.gso_size;
-    header.hdr_len = pkt.csum_start.saturating_add(transport_header_len(pkt));
+    header.hdr_len = csum_start.saturating_add(transport_header_len(pkt));
     header
 }
 

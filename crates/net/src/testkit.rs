@@ -127,7 +127,7 @@ impl Bench {
         change(&mut config);
         let tables = Arc::new(Tables::new(config));
         let mut netisrs = netisrs(cpus, &tables);
-        let devices = tables.ifnets().filter(|ifnet| ifnet.kind == Kind::Device);
+        let devices = tables.ifnets().filter(|ifnet| ifnet.kind.is_device());
         let wires = devices.map(|ifnet| attach(&mut netisrs, ifnet)).collect();
         Self { netisrs, now: Instant::START, neighbours_answer: true, wires }
     }

@@ -33,13 +33,24 @@ pub struct Steer {
     pub buckets: u16,
     /// Mapping of buckets to rings; `None` for the bucket itself.
     pub spread: Option<Spread>,
+    /// Where packets begin.
+    pub link: Link,
+}
+
+/// The link header of what is steered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// Ethernet.
+    Ethernet,
+    /// None: IP packets, as a TUN device has them.
+    None,
 }
 
 impl Steer {
     /// As the stack would have it.
     #[must_use]
-    pub fn by(map: &RingMap) -> Self {
-        Self { buckets: map.buckets(), spread: Some(map.spread()) }
+    pub fn by(map: &RingMap, link: Link) -> Self {
+        Self { buckets: map.buckets(), spread: Some(map.spread()), link }
     }
 }
 
@@ -66,8 +77,11 @@ pub fn load_as(kind: Kind, steer: Steer) -> Result<Program, BpfError> {
 fn program(steer: Steer) -> Result<Vec<Insn>, AsmError> {
     let mut asm = Asm::new();
     let hash = asm.label();
-    asm.mov(PACKET, Reg::R1).mov(L2_END, ETHER_HEADER).mov(FOLD, 0).mov(ANY, 0);
-    ether_type(&mut asm, hash);
+    asm.mov(PACKET, Reg::R1).mov(FOLD, 0).mov(ANY, 0);
+    match steer.link {
+        Link::Ethernet => ether_type(&mut asm, hash),
+        Link::None => ip_version(&mut asm, hash),
+    }
     asm.place(hash);
     toeplitz(&mut asm, i32::from(steer.buckets.saturating_sub(1)));
     if let Some(spread) = steer.spread {
@@ -80,6 +94,7 @@ fn program(steer: Steer) -> Result<Vec<Insn>, AsmError> {
 /// Looks through a VLAN tag and folds what the frame's type asks for, then goes to `hash`.
 fn ether_type(asm: &mut Asm, hash: Label) {
     let [untagged, ip4, ip6, arp] = [(); 4].map(|()| asm.label());
+    asm.mov(L2_END, ETHER_HEADER);
     asm.load_packet(Size::Half, L2_END, -2).jump_if(Cond::Ne, Reg::R0, VLAN, untagged);
     asm.alu(Alu::Add, L2_END, VLAN_TAG).load_packet(Size::Half, L2_END, -2).place(untagged);
     asm.jump_if(Cond::Eq, Reg::R0, IP4, ip4).jump_if(Cond::Eq, Reg::R0, IP6, ip6);
@@ -87,6 +102,15 @@ fn ether_type(asm: &mut Asm, hash: Label) {
     fold_ip4(asm, ip4, hash);
     fold_ip6(asm, ip6, hash);
     fold_arp(asm, arp, hash);
+}
+
+/// Folds what a packet without a link header asks for, then goes to `hash`.
+fn ip_version(asm: &mut Asm, hash: Label) {
+    let [ip4, ip6] = [(); 2].map(|()| asm.label());
+    asm.mov(L2_END, 0).load_packet(Size::Byte, L2_END, 0).alu(Alu::Shr, Reg::R0, 4);
+    asm.jump_if(Cond::Eq, Reg::R0, 4, ip4).jump_if(Cond::Eq, Reg::R0, 6, ip6).jump(hash);
+    fold_ip4(asm, ip4, hash);
+    fold_ip6(asm, ip6, hash);
 }
 
 //= https://www.rfc-editor.org/rfc/rfc791#section-3.1
@@ -220,7 +244,9 @@ mod tests {
 
     #[test]
     fn the_program_is_well_formed_and_short() {
-        let steer = Steer { buckets: 128, spread: Some(Spread { rings: 3, grid: 5, rest: 2 }) };
-        assert!(program(steer).unwrap().len() < 256);
+        for link in [Link::Ethernet, Link::None] {
+            let steer = Steer { buckets: 128, spread: Some(Spread { rings: 3, grid: 5, rest: 2 }), link };
+            assert!(program(steer).unwrap().len() < 256);
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! Unsafe: `ioctl(2)` on TAP queues.
+//! Unsafe: `ioctl(2)` on TAP and TUN queues.
 //!
-//! TAP interfaces with several queues, virtio headers, and a steering program.
+//! TAP and TUN interfaces with several queues, virtio headers, and a steering program.
 #![expect(unsafe_code, reason = "ioctl takes a pointer whose meaning depends on the request")]
 
+use core::fmt;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -15,7 +16,7 @@ use super::{fdinfo, process, tun_reserve};
 use crate::bpf::prog::Program;
 use crate::netlink::Rtnetlink;
 
-/// Why a TAP interface could not be had.
+/// Why a TAP or TUN interface could not be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TunError {
@@ -31,30 +32,39 @@ pub enum TunError {
     #[error("{0:?} cannot name an interface: use 1 to 15 bytes, no '/' and no blanks")]
     BadName(String),
     /// The process may not do this.
-    #[error("TAP interface {name}: needs CAP_NET_ADMIN (run as root, or in a user namespace)")]
+    #[error("{layer} interface {name}: needs CAP_NET_ADMIN (run as root, or in a user namespace)")]
     Permission {
+        /// TAP or TUN.
+        layer: Layer,
         /// The interface.
         name: String,
     },
     /// A process has it open: this one, or another.
-    #[error("TAP interface {name} is busy: {} has it open", holder(*.pid))]
+    #[error("{layer} interface {name} is busy: {} has it open", holder(*.pid))]
     Busy {
+        /// TAP or TUN.
+        layer: Layer,
         /// The interface.
         name: String,
         /// The process, if this one may see it.
         pid: Option<u32>,
     },
-    /// An interface of this name is there, and no such TAP.
+    /// An interface of this name is there, and no such TAP or TUN.
     #[error(
-        "interface {name} is no TAP with several queues; `ip tuntap add {name} mode tap multi_queue` makes one"
+        "interface {name} is no {layer} with several queues; `ip tuntap add {name} mode {} multi_queue` makes one",
+        layer.mode()
     )]
     NoTap {
+        /// TAP or TUN.
+        layer: Layer,
         /// The interface.
         name: String,
     },
     /// The kernel refused for another reason.
-    #[error("TAP interface {name}: {doing}: {source}")]
+    #[error("{layer} interface {name}: {doing}: {source}")]
     Refused {
+        /// TAP or TUN.
+        layer: Layer,
         /// The interface.
         name: String,
         /// The operation.
@@ -64,7 +74,43 @@ pub enum TunError {
     },
 }
 
-/// A TAP interface. It goes when all queues are closed, unless it existed before.
+/// The layer of an interface whose other end is a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layer {
+    /// Ethernet frames: TAP.
+    Frames,
+    /// IP packets: TUN.
+    Packets,
+}
+
+impl Layer {
+    /// The word of `ip tuntap` for it.
+    const fn mode(self) -> &'static str {
+        match self {
+            Self::Frames => "tap",
+            Self::Packets => "tun",
+        }
+    }
+
+    /// Flags of its queues, to be passed to `TUNSETIFF`.
+    const fn flags(self) -> i16 {
+        match self {
+            Self::Frames => IFF_TAP | QUEUE_FLAGS,
+            Self::Packets => IFF_TUN | QUEUE_FLAGS,
+        }
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Frames => "TAP",
+            Self::Packets => "TUN",
+        })
+    }
+}
+
+/// A TAP or TUN interface. It goes when all queues are closed, unless it existed before.
 #[derive(Debug)]
 pub struct Tap {
     /// Its name.
@@ -87,6 +133,14 @@ pub enum Offload {
 }
 
 impl Tap {
+    /// Opens, or makes, a TAP, as [`Self::open_as`] does.
+    ///
+    /// # Errors
+    /// [`TunError`].
+    pub fn open(name: &str, queues: usize) -> Result<Self, TunError> {
+        Self::open_as(Layer::Frames, name, queues)
+    }
+
     /// Opens, or makes, the interface in the network namespace of the calling thread, with `queues` queues
     /// (1 to 256), non-blocking, each frame preceded by a [`super::vnet_hdr::VnetHdr`]. A name with `%d`
     /// lets the kernel count. It is down at first. One that is there already must not be open anywhere: the kernel
@@ -94,31 +148,31 @@ impl Tap {
     ///
     /// # Errors
     /// [`TunError`].
-    pub fn open(name: &str, queues: usize) -> Result<Self, TunError> {
+    pub fn open_as(layer: Layer, name: &str, queues: usize) -> Result<Self, TunError> {
         if name.is_empty() || name.len() > 15 || name.bytes().any(|b| b == b'/' || b.is_ascii_whitespace()) {
             return Err(TunError::BadName(name.to_owned()));
         }
-        let (first, name) = Self::open_first(name)?;
-        let offload = first.offload_most().map_err(refused(&name, "set offloads"))?;
+        let (first, name) = Self::open_first(layer, name)?;
+        let offload = first.offload_most().map_err(refused(layer, &name, "set offloads"))?;
         let mut all = vec![first];
         for _ in 1..queues {
-            all.push(TapQueue::open(&name, TAP_FLAGS)?.0);
+            all.push(TapQueue::open(layer, &name, 0)?.0);
         }
         Ok(Self { name, queues: all, offload })
     }
 
     /// Makes the interface, or opens one that is there and that no process has open.
-    fn open_first(name: &str) -> Result<(TapQueue, String), TunError> {
-        match TapQueue::open(name, TAP_FLAGS | EXCLUSIVE) {
+    fn open_first(layer: Layer, name: &str) -> Result<(TapQueue, String), TunError> {
+        match TapQueue::open(layer, name, EXCLUSIVE) {
             Err(TunError::Busy { .. }) => {}
             other => return other,
         }
-        if open_queues(name)? > 0 {
-            return Err(busy(name));
+        if open_queues(layer, name)? > 0 {
+            return Err(busy(layer, name));
         }
-        let first = TapQueue::open(name, TAP_FLAGS)?;
+        let first = TapQueue::open(layer, name, 0)?;
         // Two that begin at the same moment have both seen none: neither gets it.
-        if open_queues(name)? > 1 { Err(busy(name)) } else { Ok(first) }
+        if open_queues(layer, name)? > 1 { Err(busy(layer, name)) } else { Ok(first) }
     }
 
     /// Lets `program` choose the queue of each frame: its result modulo the number of attached queues.
@@ -143,19 +197,27 @@ impl Tap {
         f: impl FnOnce(&TapQueue) -> io::Result<()>,
         doing: &'static str,
     ) -> Result<(), TunError> {
-        self.queues.first().map_or(Ok(()), f).map_err(refused(&self.name, doing))
+        let Some(first) = self.queues.first() else { return Ok(()) };
+        f(first).map_err(refused(first.layer, &self.name, doing))
     }
 }
 
-/// One queue of a TAP interface; non-blocking.
+/// One queue of a TAP or TUN interface; non-blocking.
 #[derive(Debug)]
 pub struct TapQueue {
     fd: ManuallyDrop<OwnedFd>,
+    layer: Layer,
     /// The interface was deleted: the descriptor belongs to none.
     is_gone: AtomicBool,
 }
 
 impl TapQueue {
+    /// Returns whether it has frames or packets.
+    #[must_use]
+    pub const fn layer(&self) -> Layer {
+        self.layer
+    }
+
     /// Receives one frame, virtio header first, into the buffers in order; `None` if there is none now.
     /// Answers its length, the header included; what does not fit is cut off.
     ///
@@ -196,26 +258,26 @@ impl TapQueue {
         self.set_queue(libc::IFF_ATTACH_QUEUE)
     }
 
-    fn open(name: &str, how: i16) -> Result<(Self, String), TunError> {
+    fn open(layer: Layer, name: &str, how: i16) -> Result<(Self, String), TunError> {
         let fd = match tun_reserve::open() {
             Err(Errno::NOENT | Errno::NODEV | Errno::NXIO) => return Err(TunError::NoDevice),
             Err(Errno::ACCESS | Errno::PERM) => return Err(TunError::NodeForbidden),
-            other => other.map_err(|e| refused(name, "open /dev/net/tun")(e.into()))?,
+            other => other.map_err(|e| refused(layer, name, "open /dev/net/tun")(e.into()))?,
         };
-        let queue = Self { fd: ManuallyDrop::new(fd), is_gone: AtomicBool::new(false) };
+        let queue = Self { fd: ManuallyDrop::new(fd), layer, is_gone: AtomicBool::new(false) };
         let name = queue.set_interface(name, how)?;
-        queue.set_header().map_err(refused(&name, "set the header"))?;
+        queue.set_header().map_err(refused(layer, &name, "set the header"))?;
         Ok((queue, name))
     }
 
     /// `TUNSETIFF`; answers the name that the kernel chose.
     fn set_interface(&self, name: &str, how: i16) -> Result<String, TunError> {
-        let mut request = IfReq::new(name);
-        request.flags = how;
+        let (layer, mut request) = (self.layer, IfReq::new(name));
+        request.flags = layer.flags() | how;
         self.ioctl(libc::TUNSETIFF, &mut request).map_err(|e| match e.raw_os_error() {
-            Some(libc::EBUSY) => busy(name),
-            Some(libc::EINVAL) => TunError::NoTap { name: name.to_owned() },
-            _ => refused(name, "open a queue")(e),
+            Some(libc::EBUSY) => busy(layer, name),
+            Some(libc::EINVAL) => TunError::NoTap { layer, name: name.to_owned() },
+            _ => refused(layer, name, "open a queue")(e),
         })?;
         Ok(request.name())
     }
@@ -314,27 +376,27 @@ fn none_if_again(result: Result<usize, Errno>) -> io::Result<Option<usize>> {
     }
 }
 
-fn refused(name: &str, doing: &'static str) -> impl Fn(io::Error) -> TunError {
+fn refused(layer: Layer, name: &str, doing: &'static str) -> impl Fn(io::Error) -> TunError {
     move |source| match source.kind() {
-        io::ErrorKind::PermissionDenied => TunError::Permission { name: name.to_owned() },
-        _ => TunError::Refused { name: name.to_owned(), doing, source },
+        io::ErrorKind::PermissionDenied => TunError::Permission { layer, name: name.to_owned() },
+        _ => TunError::Refused { layer, name: name.to_owned(), doing, source },
     }
 }
 
 /// The queues of a TAP that processes have open.
-fn open_queues(name: &str) -> Result<u32, TunError> {
+fn open_queues(layer: Layer, name: &str) -> Result<u32, TunError> {
     let link = Rtnetlink::open().and_then(|mut netlink| netlink.link(name));
-    let link = link.map_err(|why| refused(name, "find it")(why.into()))?;
+    let link = link.map_err(|why| refused(layer, name, "find it")(why.into()))?;
     match link.open_queues {
         Some(queues) => Ok(queues),
         // With one queue, and open: by a program that knows no more.
-        None if link.kind.as_deref() == Some("tun") && holder_of(name).is_some() => Err(busy(name)),
-        None => Err(TunError::NoTap { name: name.to_owned() }),
+        None if link.kind.as_deref() == Some("tun") && holder_of(name).is_some() => Err(busy(layer, name)),
+        None => Err(TunError::NoTap { layer, name: name.to_owned() }),
     }
 }
 
-fn busy(name: &str) -> TunError {
-    TunError::Busy { name: name.to_owned(), pid: holder_of(name) }
+fn busy(layer: Layer, name: &str) -> TunError {
+    TunError::Busy { layer, name: name.to_owned(), pid: holder_of(name) }
 }
 
 /// A process of this namespace that has the TAP open.
@@ -349,8 +411,12 @@ fn holder(pid: Option<u32>) -> String {
     )
 }
 
-/// `IFF_TAP | IFF_NO_PI | IFF_MULTI_QUEUE | IFF_VNET_HDR`
-const TAP_FLAGS: i16 = 0x0002 | 0x1000 | 0x0100 | 0x4000;
+/// Packets without frames.
+const IFF_TUN: i16 = 0x0001;
+/// Frames.
+const IFF_TAP: i16 = 0x0002;
+/// `IFF_NO_PI | IFF_MULTI_QUEUE | IFF_VNET_HDR`
+const QUEUE_FLAGS: i16 = 0x1000 | 0x0100 | 0x4000;
 /// `IFF_TUN_EXCL`: an error if the interface is there.
 const EXCLUSIVE: i16 = 0x8000_u16.cast_signed();
 
@@ -369,9 +435,9 @@ mod tests {
     fn the_request_structure_has_the_kernels_size() {
         assert_eq!(size_of::<IfReq>(), size_of::<libc::ifreq>());
         assert_eq!(i32::from(EXCLUSIVE.cast_unsigned()), libc::IFF_TUN_EXCL);
-        assert_eq!(
-            i32::from(TAP_FLAGS),
-            libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE | libc::IFF_VNET_HDR
-        );
+        for (layer, bit) in [(Layer::Frames, libc::IFF_TAP), (Layer::Packets, libc::IFF_TUN)] {
+            let flags = bit | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE | libc::IFF_VNET_HDR;
+            assert_eq!(i32::from(layer.flags()), flags);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 
 use dev::bpf::prog::Kind;
-use dev::bpf::steering::{self, Steer};
+use dev::bpf::steering::{self, Link, Steer};
 use dev::netlink::Rtnetlink;
 use dev::sys::tun::Tap;
 
@@ -136,7 +136,7 @@ fn the_kernel_finds_the_ring_of_the_redirect_table() {
     for (cpus, rings) in [(2, 8), (4, 4), (4, 2), (5, 4), (12, 8), (24, 16), (7, 3), (48, 48), (100, 30)] {
         let map = RingMap::alloc(cpus, 1, None, rings);
         let table = map.redirect_table(512).unwrap();
-        let program = steering::load_as(Kind::Classifier, Steer::by(&map)).unwrap();
+        let program = steering::load_as(Kind::Classifier, Steer::by(&map, Link::Ethernet)).unwrap();
         for _ in 0..2000 {
             let (frame, l3) = random_frame(&mut rng);
             let hash = hash_of_the_stack(&frame, l3).unwrap_or(0);
@@ -150,7 +150,9 @@ fn the_kernel_computes_our_hash_on_thousands_of_random_frames() {
     if !is_root() {
         return;
     }
-    let program = steering::load_as(Kind::Classifier, Steer { buckets: 128, spread: None }).unwrap();
+    let program =
+        steering::load_as(Kind::Classifier, Steer { buckets: 128, spread: None, link: Link::Ethernet })
+            .unwrap();
     let mut rng = Rng(0x0dd_b1a5_e5ba_d5ed);
     let mut seen = [0_u32; 128];
     for round in 0..20_000 {
@@ -170,7 +172,7 @@ fn a_tap_delivers_each_datagram_on_the_queue_of_its_hash() {
     let ns = netns("steer");
     ns.run(|| {
         let tap = Tap::open("t0", 3).unwrap();
-        let program = steering::load(Steer::by(&RingMap::alloc(3, 0, None, 3))).unwrap();
+        let program = steering::load(Steer::by(&RingMap::alloc(3, 0, None, 3), Link::Ethernet)).unwrap();
         tap.steer(&program).unwrap();
         let mut nl = Rtnetlink::open().unwrap();
         nl.add_address("t0", "10.7.0.1/16".parse().unwrap()).unwrap();

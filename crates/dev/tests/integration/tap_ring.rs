@@ -40,7 +40,7 @@ fn with_rings(
         .run(|| {
             let tap = Tap::open("t0", queues).unwrap();
             let count = u16::try_from(queues).unwrap();
-            let steer = Steer::by(&RingMap::alloc(count, 0, None, count));
+            let steer = Steer::by(&RingMap::alloc(count, 0, None, count), steering::Link::Ethernet);
             tap.steer(&steering::load(steer).unwrap()).unwrap();
             let mut nl = Rtnetlink::open().unwrap();
             nl.set_mac("t0", [2, 0, 0, 0, 0, 1]).unwrap();

@@ -21,7 +21,6 @@ use super::neigh::{Key as Neighbour, LinkAddrs};
 use super::pmtu::{LEAST_V4, LEAST_V6};
 use crate::base::count::Count;
 use crate::base::four_tuple::FourTuple;
-use crate::link::logical;
 use crate::link::tables::IfIndex;
 use crate::out::ifq;
 use crate::turn::cpu::Cpu;
@@ -257,7 +256,7 @@ fn derive(cpu: &Cpu, key: Key, ends: &FourTuple) -> Option<CachedRoute> {
         Kind::Group => return None,
     };
     let ifnet = cpu.tables.ifnet(adj.outif)?;
-    let (is_direct, completes) = (ifnet.kind == logical::Kind::Device, ifnet.caps.tx_csum);
+    let (is_direct, completes) = (ifnet.kind.is_device(), ifnet.caps.tx_csum);
     let mut headers = [0; LEN_V6];
     headers.first_chunk_mut().map(|link: &mut LinkAddrs| *link = addrs)?;
     let (link, network) = headers.split_at_mut(LINK_LEN);

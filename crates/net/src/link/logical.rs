@@ -39,6 +39,8 @@ pub enum Kind {
     /// The rings of a device.
     #[default]
     Device,
+    /// The rings of a device of IP packets. Its driver puts a link header of zeros in front of each.
+    RawIp,
     /// Frames with a tag on another interface.
     Vlan(Vlan),
     /// Packets between two addresses.
@@ -69,7 +71,12 @@ impl Kind {
     #[must_use]
     pub const fn parent(self) -> Option<IfIndex> {
         match self {
-            Self::Device | Self::Tunnel(_) | Self::Vxlan(_) | Self::Bridge(_) | Self::Pppoe(_) => None,
+            Self::Device
+            | Self::RawIp
+            | Self::Tunnel(_)
+            | Self::Vxlan(_)
+            | Self::Bridge(_)
+            | Self::Pppoe(_) => None,
             Self::Vlan(vlan) => Some(vlan.parent),
         }
     }
@@ -79,7 +86,7 @@ impl Kind {
     pub const fn tunnel(self) -> Option<Tunnel> {
         match self {
             Self::Tunnel(tunnel) => Some(tunnel),
-            Self::Device | Self::Vlan(_) | Self::Vxlan(_) | Self::Bridge(_) | Self::Pppoe(_) => None,
+            _ => None,
         }
     }
 
@@ -88,14 +95,20 @@ impl Kind {
     pub const fn pppoe(self) -> Option<Pppoe> {
         match self {
             Self::Pppoe(pppoe) => Some(pppoe),
-            Self::Device | Self::Vlan(_) | Self::Vxlan(_) | Self::Bridge(_) | Self::Tunnel(_) => None,
+            _ => None,
         }
     }
 
     /// Returns whether it has one other end and no link addresses.
     #[must_use]
     pub const fn is_point_to_point(self) -> bool {
-        matches!(self, Self::Tunnel(_) | Self::Pppoe(_))
+        matches!(self, Self::RawIp | Self::Tunnel(_) | Self::Pppoe(_))
+    }
+
+    /// Returns whether it has rings.
+    #[must_use]
+    pub const fn is_device(self) -> bool {
+        matches!(self, Self::Device | Self::RawIp)
     }
 
     /// Returns the VXLAN, if it is one.
@@ -103,7 +116,7 @@ impl Kind {
     pub const fn vxlan(self) -> Option<Vxlan> {
         match self {
             Self::Vxlan(vxlan) => Some(vxlan),
-            Self::Device | Self::Vlan(_) | Self::Tunnel(_) | Self::Bridge(_) | Self::Pppoe(_) => None,
+            _ => None,
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) use self::stage::{Rest, Sent};
 use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
 use crate::base::time::Instant;
-use crate::link::logical::{self, Kind};
+use crate::link::logical;
 pub use crate::link::tables::{Discipline, QueueSpec};
 use crate::link::tables::{IfIndex, Ifnet, Tables};
 use crate::out::offload;
@@ -215,7 +215,7 @@ impl Ifqs {
         let mut around = Around { now, secret, victims, short_max: *short_max };
         for (at, queue) in queues.iter_mut().enumerate() {
             let ifnet = tables.ifs.get(at).and_then(Option::as_ref);
-            match ifnet.filter(|ifnet| ifnet.up && ifnet.kind == Kind::Device) {
+            match ifnet.filter(|ifnet| ifnet.up && ifnet.kind.is_device()) {
                 Some(ifnet) => queue.open(limits(ifnet, *buffers_max), &mut around),
                 None => queue.close(),
             }

@@ -68,6 +68,7 @@ fn devices(config: &Config) -> Vec<String> {
             std::fs::metadata(input).err().map(|why| format!("{}: {why}", input.display()))
         }
         Device::Tap { .. }
+        | Device::Tun { .. }
         | Device::Memif(_)
         | Device::Mem { .. }
         | Device::Vlan(_)

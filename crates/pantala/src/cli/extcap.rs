@@ -33,8 +33,10 @@ Examples:
 
 /// In front of the names of interfaces, so that they are not taken for those of the kernel.
 const PREFIX: &str = "pantala-";
-/// The link type of all interfaces.
+/// The link type of interfaces.
 const DLT: &str = "dlt {number=1}{name=EN10MB}{display=Ethernet}\n";
+/// The link type of interfaces without frames.
+const DLT_RAW: &str = "dlt {number=12}{name=RAW}{display=Raw IP}\n";
 const CONFIG: &str = "\
 arg {number=0}{call=--places}{display=Packets}{type=selector}{tooltip=Where in the stack packets are captured}
 value {arg=0}{value=inout}{display=Received and sent}{default=true}
@@ -50,7 +52,8 @@ arg {number=2}{call=--socket}{display=Control socket}{type=string}{tooltip=Of th
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Extcap {
     Interfaces,
-    Dlts,
+    /// The link type of an interface.
+    Dlts(Option<String>),
     Config,
     /// Whether a filter is one.
     Check(String),
@@ -137,7 +140,7 @@ impl Extcap {
         }
         match options {
             _ if options.has("--extcap-interfaces") => Ok(Self::Interfaces),
-            _ if options.has("--extcap-dlts") => Ok(Self::Dlts),
+            _ if options.has("--extcap-dlts") => Ok(Self::Dlts(options.interface)),
             _ if options.has("--extcap-config") => Ok(Self::Config),
             Options { filter: Some(filter), .. } => Ok(Self::Check(filter)),
             _ => Err(Failure::usage("extcap: what is wanted? See `pantala extcap --help`")),
@@ -151,7 +154,16 @@ impl Extcap {
                 let all: Vec<Interface> = session.client.get("/v1/interfaces").unwrap_or_default();
                 Ok(session.term.show(&interfaces(&all))?)
             }
-            Self::Dlts => Ok(session.term.show(DLT)?),
+            Self::Dlts(name) => {
+                let name = name.as_deref().unwrap_or_default();
+                let name = name.strip_prefix(PREFIX).unwrap_or(name);
+                let all: Vec<Interface> = session.client.get("/v1/interfaces").unwrap_or_default();
+                let is_raw = |interface: &Interface| {
+                    let mode = interface.device.as_ref().map(|device| device.mode);
+                    interface.name == name && mode == Some(DeviceMode::Tun)
+                };
+                Ok(session.term.show(if all.iter().any(is_raw) { DLT_RAW } else { DLT })?)
+            }
             Self::Config => Ok(session.term.show(CONFIG)?),
             Self::Check(filter) => {
                 // A text says what is wrong; none that nothing is.
@@ -198,7 +210,7 @@ mod tests {
     fn each_call_of_wireshark_is_understood() {
         for (line, wants) in [
             ("--extcap-interfaces --extcap-version=4.4", Extcap::Interfaces),
-            ("--extcap-interface pantala-lan --extcap-dlts", Extcap::Dlts),
+            ("--extcap-interface pantala-lan --extcap-dlts", Extcap::Dlts(Some("pantala-lan".into()))),
             ("--extcap-config --extcap-interface=pantala-lan", Extcap::Config),
             ("--extcap-interface pantala-lan --extcap-capture-filter tcp", Extcap::Check("tcp".into())),
         ] {

@@ -46,7 +46,8 @@ pub(crate) const HELP: &str =
   -A -e -n -N -q -S -t -v -x -X
                 given to tcpdump, if that is installed: it prints the packets
 
-Frames captured on a VLAN are without its tags. FILTER is a
+Frames captured on a VLAN are without its tags. A TUN has packets without
+frames; beside others they get a header of zeros. FILTER is a
 pcap-filter(7), which libpcap compiles if it is installed.
 
 Examples:
@@ -114,11 +115,11 @@ impl Tcpdump {
         };
         let (mut stream, mut asked_ns, mut failed) = (Stream::default(), None, None);
         let ended = client.capture(&request, |part| {
-            if !stream.has_begun() {
-                term.complain(&listening(&request));
-            }
-            let mut text = Vec::new();
+            let (is_first, mut text) = (!stream.has_begun(), Vec::new());
             let taken = stream.take(part, &mut run, &mut *output, &mut text);
+            if is_first {
+                term.complain(&listening(&request, stream.link_type()));
+            }
             if !text.is_empty() {
                 term.show_bytes(&text)?;
             }
@@ -205,6 +206,7 @@ struct Captured<'c> {
     /// Its block, as it came.
     block: &'c [u8],
     packet: Packet<'c>,
+    link_type: u16,
     /// Its interface.
     interface: &'c str,
 }
@@ -249,9 +251,10 @@ impl Run {
     }
 }
 
-fn listening(request: &CaptureRequest) -> String {
+fn listening(request: &CaptureRequest, link_type: u16) -> String {
     let names = if request.interfaces.is_empty() { "any".to_owned() } else { request.interfaces.join(", ") };
-    format!("listening on {names}, link-type EN10MB (Ethernet), snapshot length {} bytes", request.snap_len)
+    let link = if link_type == pcap::RAW { "RAW (Raw IP)" } else { "EN10MB (Ethernet)" };
+    format!("listening on {names}, link-type {link}, snapshot length {} bytes", request.snap_len)
 }
 
 fn interfaces(names: &str) -> Vec<String> {

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! device  = "tap:" ifname
+//!         | "tun:" ifname
 //!         | "af_xdp:" ifname *("," option)
 //!         | "pcap:" infile ["," outfile]
 //!         | "memif:" socket *("," memif-option)
 //!         | "mem:" name
 //!         | ("vlan:" | "qinq:") interface "," vid
-//!         | "gif:" address "," address
-//!         | "gre:" address "," address [ ",key=" number ]
+//!         | "gif:" address "," remote
+//!         | "gre:" address "," remote [ ",key=" number ]
 //!         | "bridge:" [ interface *("," interface) ]
 //!         | "pppoe:" interface [ ",service=" name ] [ ",ac=" name ]
 //!         | "vxlan:" vni "," address ["," address] [",port=" number]
+//! remote  = address | prefix | "any"
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
 //!         | "queues=" (count | first "-" last)
 //!         | "share"
@@ -45,9 +47,10 @@ use diagnostic::did_you_mean;
 const IFNAME_MAX: usize = 15;
 /// Longest name of a wire.
 const WIRE_NAME_MAX: usize = 64;
-const DRIVERS: &[&str] =
-    &["tap", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "gre", "vxlan", "bridge", "pppoe"];
-const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N][,share], memif:SOCKET[,id=N][,role=ROLE], \
+const DRIVERS: &[&str] = &[
+    "tap", "tun", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "gre", "vxlan", "bridge", "pppoe",
+];
+const GRAMMAR: &str = "write tap:NAME, tun:NAME, af_xdp:NAME[,mode=MODE][,queues=N][,share], memif:SOCKET[,id=N][,role=ROLE], \
                        pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE, gre:LOCAL,REMOTE[,key=N], \
                        vxlan:VNI,LOCAL[,REMOTE][,port=N], bridge:[INTERFACE[,INTERFACE…]] or \
                        pppoe:INTERFACE[,service=NAME][,ac=NAME]";
@@ -58,6 +61,11 @@ const GRAMMAR: &str = "write tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N][,share
 pub enum Device {
     /// A TAP interface of the host, created if it is not there.
     Tap {
+        /// The host's name of it.
+        host: String,
+    },
+    /// A TUN interface of the host, created if it is not there: packets without frames.
+    Tun {
         /// The host's name of it.
         host: String,
     },
@@ -113,12 +121,13 @@ pub enum XdpMode {
 }
 
 impl Device {
-    /// The driver's word in the configuration: `tap`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`, `gif`, `gre`, `vxlan`,
+    /// The driver's word in the configuration: `tap`, `tun`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`, `gif`, `gre`, `vxlan`,
     /// `bridge`, `pppoe`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         match self {
             Self::Tap { .. } => "tap",
+            Self::Tun { .. } => "tun",
             Self::AfXdp { .. } => "af_xdp",
             Self::Pcap { .. } => "pcap",
             Self::Memif(_) => "memif",
@@ -136,6 +145,7 @@ impl Device {
     pub fn unit_name(&self) -> &'static str {
         match self {
             Self::Tap { .. } => "tap",
+            Self::Tun { .. } => "tun",
             Self::AfXdp { .. } => "xdp",
             Self::Pcap { .. } => "pcap",
             Self::Memif(_) => "memif",
@@ -152,6 +162,18 @@ impl Device {
     #[must_use]
     pub const fn is_shared(&self) -> bool {
         matches!(self, Self::AfXdp { share: true, .. })
+    }
+
+    /// Whether the host makes it when it is opened, and it goes when it is closed.
+    #[must_use]
+    pub const fn is_made_here(&self) -> bool {
+        matches!(self, Self::Tap { .. } | Self::Tun { .. })
+    }
+
+    /// Whether it is a link with one other end, and without link addresses.
+    #[must_use]
+    pub const fn is_point_to_point(&self) -> bool {
+        matches!(self, Self::Tun { .. } | Self::Tunnel(_) | Self::Pppoe(_))
     }
 
     /// Whether it has no rings: its packets come and go by other interfaces.
@@ -174,7 +196,7 @@ impl Device {
     #[must_use]
     pub fn host(&self) -> Option<&str> {
         match self {
-            Self::Tap { host } | Self::AfXdp { host, .. } => Some(host),
+            Self::Tap { host } | Self::Tun { host } | Self::AfXdp { host, .. } => Some(host),
             Self::Pcap { .. }
             | Self::Memif(_)
             | Self::Mem { .. }
@@ -193,6 +215,7 @@ impl Device {
         };
         match driver {
             "tap" => Ok(Self::Tap { host: host_name(rest)? }),
+            "tun" => Ok(Self::Tun { host: host_name(rest)? }),
             "af_xdp" => af_xdp(rest),
             "pcap" => pcap(rest),
             "memif" => Memif::parse(rest).map(Self::Memif),
@@ -213,6 +236,7 @@ impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tap { host } => write!(f, "tap:{host}"),
+            Self::Tun { host } => write!(f, "tun:{host}"),
             Self::AfXdp { host, mode, queues, share } => {
                 write!(f, "af_xdp:{host}")?;
                 if *mode != XdpMode::Auto {
@@ -339,6 +363,7 @@ mod tests {
     fn devices_are_read_and_shown_the_same_way() {
         for text in [
             "tap:lan0",
+            "tun:vpn0",
             "af_xdp:eth0",
             "af_xdp:eth0,mode=generic,queues=1-3",
             "af_xdp:eth0,share",
@@ -351,6 +376,9 @@ mod tests {
             "qinq:lan,4094",
             "gif:192.0.2.1,198.51.100.1",
             "gif:2001:db8::1,2001:db8:1::1",
+            "gif:192.0.2.1,any",
+            "gif:2001:db8::1,2001:db8:1::/48",
+            "gre:192.0.2.1,198.51.100.0/24,key=7",
             "gre:192.0.2.1,198.51.100.1",
             "gre:2001:db8::1,2001:db8:1::1,key=4294967295",
             "vxlan:42,192.0.2.1",

@@ -22,7 +22,6 @@ use super::tables::{self, Attached};
 use super::{locked, log};
 use crate::StackError;
 use crate::api::{DeviceMode, Error};
-use crate::config::Device;
 
 /// Interval of the first attempt on a device that was there and could not be opened; then twice as long, each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -103,10 +102,10 @@ impl Control {
     fn looks_again_in(&self) -> Option<Duration> {
         let now = Instant::now();
         let times = self.attached.iter().filter_map(|interface| match &interface.away {
-            Some(away) if away.tried.is_some() || is_made_here(interface) => {
+            Some(away) if away.tried.is_some() || interface.config.device.is_made_here() => {
                 Some(away.next.saturating_duration_since(now))
             }
-            None if interface.facts.mode == DeviceMode::Tap => Some(ROUND),
+            None if interface.config.device.is_made_here() => Some(ROUND),
             // The other end of a veth decides whether redirected frames may be sent.
             None if interface.config.offload => Some(ROUND),
             _ => None,
@@ -180,7 +179,7 @@ impl Control {
         };
         match &interface.facts {
             _ if interface.away.is_some() => false,
-            Facts { mode: DeviceMode::Tap, .. } => is_cut_off(interface),
+            Facts { mode: DeviceMode::Tap | DeviceMode::Tun, .. } => is_cut_off(interface),
             Facts { mode: DeviceMode::Native | DeviceMode::Generic, host: Some((name, number)), .. } => {
                 match self.workshop.netlink.link(name) {
                     Ok(link) => link.index != *number || changes.deleted.contains(number),
@@ -220,7 +219,9 @@ impl Control {
         let host = interface.config.device.host().map(str::to_owned);
         let there = host.and_then(|host| self.workshop.netlink.link(&host).ok()).map(|link| link.index);
         let is_tried = there.is_some() && there == away.tried;
-        if (there.is_none() && !is_made_here(interface)) || (is_tried && Instant::now() < away.next) {
+        if (there.is_none() && !interface.config.device.is_made_here())
+            || (is_tried && Instant::now() < away.next)
+        {
             return;
         }
         if there.is_none() && Instant::now() < away.next {
@@ -275,11 +276,6 @@ impl Control {
     fn attached_mut(&mut self, index: IfIndex) -> Option<&mut Attached> {
         self.attached.iter_mut().find(|interface| interface.index == index)
     }
-}
-
-/// A TAP is made when it is opened, and need not be there before.
-const fn is_made_here(interface: &Attached) -> bool {
-    matches!(interface.config.device, Device::Tap { .. })
 }
 
 /// Whether the other end of a TAP is gone, in whichever namespace it was.

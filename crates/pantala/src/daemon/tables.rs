@@ -9,6 +9,7 @@ use net::ip6::autoconf::{self, Identifiers, Settings};
 use net::logical::{Kind, TAGS_MAX, Vlan};
 use net::pppoe::{self, Pppoe};
 use net::tables::{IfAddr, IfIndex, Ifnet, Learned, Twin, settle};
+use wire::ether::Mac;
 
 use super::device::{Facts, Hold};
 use super::hotplug::Away;
@@ -114,6 +115,7 @@ impl Attached {
             (DeviceMode::Generic, _) => ", generic",
             (
                 DeviceMode::Tap
+                | DeviceMode::Tun
                 | DeviceMode::Pcap
                 | DeviceMode::Memif
                 | DeviceMode::Mem
@@ -154,6 +156,7 @@ impl Attached {
                 return Kind::Bridge(bridge::Bridge { storm: keys.storm, stp, snooping: keys.snooping });
             }
             Device::Pppoe(_) => return Kind::Pppoe(self.pppoe(attached)),
+            Device::Tun { .. } => return Kind::RawIp,
             _ => return Kind::Device,
         };
         // Without a parent it is over no interface, and so never up.
@@ -208,12 +211,20 @@ impl Attached {
         is_asked.then_some(IpAddr::V6(wire::dhcp6::ALL_AGENTS)).into_iter().collect()
     }
 
+    /// Its link address: that of its frames, of which a TUN has none.
+    fn link_addr(&self) -> Mac {
+        match self.config.device {
+            Device::Tun { .. } => Mac::default(),
+            _ => self.facts.mac,
+        }
+    }
+
     fn ifnet(&self, attached: &[Self]) -> Ifnet {
         Ifnet {
             index: self.index,
             name: self.config.name.clone(),
             kind: self.kind(attached),
-            mac: self.facts.mac,
+            mac: self.link_addr(),
             mtu: self.mtu(),
             up: self.is_usable(),
             addrs: self.addresses(),

@@ -285,6 +285,7 @@ fn device_line(device: &DeviceInfo) -> String {
         DeviceMode::Native => line += " native",
         DeviceMode::Generic => line += " generic",
         DeviceMode::Tap
+        | DeviceMode::Tun
         | DeviceMode::Pcap
         | DeviceMode::Memif
         | DeviceMode::Mem

@@ -178,6 +178,11 @@ impl Interface {
         Self::new(format_args!("tap:{host}"))
     }
 
+    /// A TUN: as a TAP, but with packets instead of frames.
+    pub fn tun(host: impl Display) -> Self {
+        Self::new(format_args!("tun:{host}"))
+    }
+
     /// A NIC (or veth) of the host, taken over by AF_XDP.
     pub fn af_xdp(host: impl Display) -> Self {
         Self::new(format_args!("af_xdp:{host}"))

@@ -48,6 +48,14 @@ pub(crate) enum Attach {
     Native,
     Generic,
     Tap,
+    Tun,
+}
+
+impl Attach {
+    /// Whether pantala makes the device, whose kernel end is the host's.
+    pub(crate) fn is_made_by_pantala(self) -> bool {
+        matches!(self, Self::Tap | Self::Tun)
+    }
 }
 
 /// A link to be made, with a host at its other end.
@@ -91,7 +99,7 @@ impl Host {
     /// Makes the namespace, and a veth pair where pantala does not bring a TAP.
     fn new(number: u16, link: Link, router: &Netns) -> Self {
         let host = Self { netns: namespace(), link, number };
-        if host.link.attach != Attach::Tap {
+        if !host.link.attach.is_made_by_pantala() {
             host.attach_veth(router);
         }
         host
@@ -116,7 +124,7 @@ impl Host {
         }
     }
 
-    /// Takes the kernel's end of pantala's TAP.
+    /// Takes the kernel's end of pantala's TAP or TUN.
     fn attach_tap(&self, router: &Netns) {
         let mut netlink = router.netlink().unwrap();
         until("pantala's TAP is there", || netlink.link(&self.outside()).ok());
@@ -186,6 +194,7 @@ impl Host {
             Attach::Native => format!("af_xdp:{port},mode=native"),
             Attach::Generic => format!("af_xdp:{port},mode=generic"),
             Attach::Tap => format!("tap:{port}"),
+            Attach::Tun => format!("tun:{port}"),
         };
         let [v4, v6] = Family::BOTH.map(|family| self.router_net(family));
         let mtu = self.link.pantala_mtu.unwrap_or(self.link.mtu);
@@ -241,7 +250,7 @@ impl Lab {
 
     /// Gives the hosts their TAPs, and waits until all links carry.
     pub(crate) fn attach(&self) {
-        for host in self.hosts.iter().filter(|host| host.link.attach == Attach::Tap) {
+        for host in self.hosts.iter().filter(|host| host.link.attach.is_made_by_pantala()) {
             host.attach_tap(&self.router);
         }
         until("all interfaces run", || self.pantala().is_running().then_some(()));

@@ -53,6 +53,7 @@ mod routes;
 mod server_programs;
 mod translation;
 mod spanning;
+mod tun;
 mod tunnels;
 mod twins;
 mod vxlan;
@@ -109,6 +110,7 @@ harness::main![
     server_programs,
     translation,
     spanning,
+    tun,
     tunnels,
     twins,
     vxlan,

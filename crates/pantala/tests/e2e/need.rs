@@ -7,7 +7,7 @@ use dev::sys::caps::{CapabilitySet, effective};
 use dev::sys::xsk::XskSocket;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::lab::{Attach, Link};
+use crate::lab::Link;
 
 /// Whether a lab with these links can be built here. If not, the running test is skipped.
 pub(crate) fn lab(links: &[Link]) -> bool {
@@ -18,7 +18,7 @@ pub(crate) fn lab(links: &[Link]) -> bool {
     if !Path::new("/dev/net/tun").exists() {
         return skipped("no /dev/net/tun");
     }
-    if links.iter().all(|link| link.attach == Attach::Tap) {
+    if links.iter().all(|link| link.attach.is_made_by_pantala()) {
         return true;
     }
     match XskSocket::new() {

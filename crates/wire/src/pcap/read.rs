@@ -8,8 +8,8 @@ use super::{
 /// A block of a pcapng file.
 #[derive(Clone, Copy, Debug)]
 pub enum Block<'b> {
-    /// An interface, by its name.
-    Interface(&'b str),
+    /// An interface: its link type and its name.
+    Interface(u16, &'b str),
     /// A packet.
     Packet(Packet<'b>),
     /// Counts until a time, nanoseconds since 1970.
@@ -53,7 +53,7 @@ impl<'b> Iterator for Blocks<'b> {
         self.left = left;
         let body = block.get(8..block.len() - 4).unwrap_or_default();
         let read = match word(block, 0)? {
-            INTERFACE => Block::Interface(text(body.get(8..).unwrap_or_default(), NAME)),
+            INTERFACE => Block::Interface(link_type(body), text(body.get(8..).unwrap_or_default(), NAME)),
             PACKET => packet(body).map_or(Block::Other, Block::Packet),
             STATISTICS => {
                 statistics(body).map_or(Block::Other, |(at_ns, counts)| Block::Statistics(at_ns, counts))
@@ -62,6 +62,10 @@ impl<'b> Iterator for Blocks<'b> {
         };
         Some((block, read))
     }
+}
+
+fn link_type(body: &[u8]) -> u16 {
+    body.first_chunk().map_or(0, |two| u16::from_le_bytes(*two))
 }
 
 fn packet(body: &[u8]) -> Option<Packet<'_>> {
@@ -142,7 +146,7 @@ mod tests {
         let file = file();
         let mut blocks = Blocks::new(&file);
         assert!(matches!(blocks.next(), Some((_, Block::Other))));
-        assert!(matches!(blocks.next(), Some((_, Block::Interface("lan")))));
+        assert!(matches!(blocks.next(), Some((_, Block::Interface(ETHERNET, "lan")))));
         let Some((bytes, Block::Packet(packet))) = blocks.next() else { panic!("a packet") };
         let mut again = Vec::new();
         super::super::packet(&mut again, &packet);

@@ -26,7 +26,7 @@ impl Path {
         let mut path = Self { device: ifindex, tags: [(0, 0); TAGS_MAX], len: 0 };
         loop {
             match tables.ifnet(path.device)?.kind {
-                Kind::Device => return Some(path),
+                Kind::Device | Kind::RawIp => return Some(path),
                 Kind::Vlan(vlan) if path.len < TAGS_MAX => {
                     path.tags.copy_within(..path.len, 1);
                     path.tags[0] = (vlan.tpid.0, vlan.vid);

@@ -412,6 +412,8 @@ pub struct MemifFaults {
 pub enum DeviceMode {
     /// A TAP file descriptor.
     Tap,
+    /// A TUN file descriptor.
+    Tun,
     /// AF_XDP in the device's driver.
     Native,
     /// AF_XDP in the kernel's generic receive path.

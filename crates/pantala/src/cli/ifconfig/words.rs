@@ -305,6 +305,9 @@ impl<'w> Reader<'w> {
             (None, None, None) if *creates && self.interface.starts_with("tap") => {
                 Ok(Some(format!("tap:{}", self.interface)))
             }
+            (None, None, None) if *creates && self.interface.starts_with("tun") => {
+                Ok(Some(format!("tun:{}", self.interface)))
+            }
             (None, None, None) if *creates && self.interface.starts_with("bridge") => {
                 Ok(Some("bridge:".to_owned()))
             }

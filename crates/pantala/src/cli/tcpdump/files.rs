@@ -188,7 +188,12 @@ mod tests {
                 Packet { interface: 0, at_ns, len: 1000, bytes: &[0; 1000], direction: None, comment: "" };
             let mut block = Vec::new();
             pcap::packet(&mut block, &packet);
-            files.packet(&Captured { block: &block, packet, interface: "lan" }, &mut Vec::new()).unwrap();
+            files
+                .packet(
+                    &Captured { block: &block, packet, link_type: pcap::ETHERNET, interface: "lan" },
+                    &mut Vec::new(),
+                )
+                .unwrap();
         }
         files.part_ends().unwrap();
         files.end(Statistics::default()).unwrap();

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 use wire::ether::{EtherType, HEADER_LEN};
+use wire::pcap;
 
 use super::{Captured, Failure, Output};
 use crate::firewall::log;
@@ -77,15 +78,22 @@ impl Output for Plain {
             "{hour:02}:{minute:02}:{second:02}.{micros:06} {} {:4} {}, length {}{reason}",
             captured.interface,
             captured.direction(),
-            text(packet.bytes),
+            text(captured.link_type, packet.bytes),
             packet.len
         );
         Ok(written?)
     }
 }
 
-/// A frame, in short.
-fn text(frame: &[u8]) -> String {
+/// A frame, or a packet without one, in short.
+fn text(link_type: u16, bytes: &[u8]) -> String {
+    match link_type {
+        pcap::RAW => log::packet(bytes),
+        _ => frame_text(bytes),
+    }
+}
+
+fn frame_text(frame: &[u8]) -> String {
     let mut at = HEADER_LEN;
     let mut tags = String::new();
     loop {
@@ -112,10 +120,14 @@ mod tests {
     use super::*;
 
     fn line(frame: &[u8], direction: Option<Direction>, comment: &str) -> String {
+        line_of(pcap::ETHERNET, frame, direction, comment)
+    }
+
+    fn line_of(link_type: u16, frame: &[u8], direction: Option<Direction>, comment: &str) -> String {
         let len = u32::try_from(frame.len()).unwrap();
         let packet = Packet { interface: 0, at_ns: 3_723_000_004_000, len, bytes: frame, direction, comment };
         let mut out = Vec::new();
-        Plain.packet(&Captured { block: &[], packet, interface: "lan" }, &mut out).unwrap();
+        Plain.packet(&Captured { block: &[], packet, link_type, interface: "lan" }, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -137,6 +149,9 @@ mod tests {
     fn tags_and_unknown_types_are_named_and_any_bytes_have_a_line() {
         let tagged = frame(&[0x81, 0, 0x60, 7, 0x88, 0xb5, 0]);
         assert!(line(&tagged, Some(Direction::Out), "").contains("Out  vlan 7 ethertype 0x88b5"));
+        let packet = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 99, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        let bare = line_of(pcap::RAW, &packet, None, "");
+        assert_eq!(bare, line(&frame(&[&[8, 0], &packet[..]].concat()), None, "").replace("34", "20"));
         let ip = frame(&[0x81, 0, 0, 7, 0x86, 0xdd, 0x60]);
         for end in 0..ip.len() {
             assert!(line(&ip[..end], None, "").ends_with('\n'));

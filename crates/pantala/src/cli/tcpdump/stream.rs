@@ -1,6 +1,6 @@
 //! The blocks of a capture, put together from the parts in which they come.
 
-use wire::pcap::{Block, Blocks};
+use wire::pcap::{self, Block, Blocks};
 
 use super::{Captured, Failure, Output, Run};
 
@@ -10,7 +10,8 @@ const BLOCK_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub(super) struct Stream {
     held: Vec<u8>,
-    interfaces: Vec<String>,
+    /// Link types and names.
+    interfaces: Vec<(u16, String)>,
     has_begun: bool,
 }
 
@@ -18,6 +19,11 @@ impl Stream {
     /// Whether a part has come.
     pub(super) const fn has_begun(&self) -> bool {
         self.has_begun
+    }
+
+    /// Returns the link type of the first interface.
+    pub(super) fn link_type(&self) -> u16 {
+        self.interfaces.first().map_or(pcap::ETHERNET, |(link_type, _)| *link_type)
     }
 
     /// Takes a part, and gives its blocks to `output`.
@@ -35,16 +41,18 @@ impl Stream {
         for (bytes, block) in blocks.by_ref() {
             match block {
                 Block::Other => output.head(bytes, out)?,
-                Block::Interface(name) => {
-                    interfaces.push(name.to_owned());
+                Block::Interface(link_type, name) => {
+                    interfaces.push((link_type, name.to_owned()));
                     output.head(bytes, out)?;
                 }
                 Block::Packet(packet) if run.left > 0 => {
                     let interface = usize::try_from(packet.interface).ok().and_then(|at| interfaces.get(at));
-                    let interface = interface.map_or("-", |name| if name.is_empty() { "-" } else { name });
+                    let (link_type, name) =
+                        interface.map_or((pcap::ETHERNET, ""), |(link, name)| (*link, name));
+                    let interface = if name.is_empty() { "-" } else { name };
                     run.left -= 1;
                     run.captured += 1;
-                    output.packet(&Captured { block: bytes, packet, interface }, out)?;
+                    output.packet(&Captured { block: bytes, packet, link_type, interface }, out)?;
                 }
                 Block::Packet(_) => {}
                 Block::Statistics(at_ns, counts) => (run.read_ns, run.counts) = (at_ns, counts),

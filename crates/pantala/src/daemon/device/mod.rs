@@ -19,6 +19,7 @@ use dev::bpf::share::Shares;
 use dev::memif::Hub;
 use dev::netlink::{Link, Rtnetlink};
 use dev::sys::promisc::Promisc;
+use dev::sys::tun::Layer;
 use net::driver::Caps;
 use net::ringmap::RingMap;
 use net::tables::Rxcsum;
@@ -180,7 +181,7 @@ pub(crate) fn rings(
     wires: &Wires,
 ) -> Result<u32, StackError> {
     match &interface.device {
-        Device::Tap { .. } => Ok(interface.rings.unwrap_or(cpus)),
+        Device::Tap { .. } | Device::Tun { .. } => Ok(interface.rings.unwrap_or(cpus)),
         Device::AfXdp { host, queues, .. } => {
             let queues = af_xdp::queues(interface, host, queues.clone(), netlink)?;
             Ok(queues.end() - queues.start() + 1)
@@ -239,7 +240,8 @@ fn warn_of_addresses(interface: &Interface, host: &str, netlink: &mut Rtnetlink)
 /// Opens the device of the interface number `unit`.
 pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) -> Result<Opened, StackError> {
     let opened = match &interface.device {
-        Device::Tap { host } => tap::open(interface, unit, host, workshop)?,
+        Device::Tap { host } => tap::open(interface, unit, (Layer::Frames, host), workshop)?,
+        Device::Tun { host } => tap::open(interface, unit, (Layer::Packets, host), workshop)?,
         Device::AfXdp { host, mode, queues, share } => {
             let wanted = af_xdp::Wanted { host, mode: *mode, queues: queues.clone(), share: *share };
             let opened = af_xdp::open(interface, unit, wanted, workshop)?;

@@ -1,11 +1,11 @@
-//! TAP: the kernel's end is an interface of the host, ours is a file descriptor for each ring.
+//! TAP and TUN: the kernel's end is an interface of the host, ours is a file descriptor for each ring.
 
 use core::time::Duration;
 use std::time::Instant;
 
-use dev::bpf::steering::{self, Steer};
+use dev::bpf::steering::{self, Link, Steer};
 use dev::sys::process;
-use dev::sys::tun::{Offload, Tap, TunError};
+use dev::sys::tun::{Layer, Offload, Tap, TunError};
 use dev::tap::TapRing;
 use net::ringmap::RingMap;
 use net::tables::Rxcsum;
@@ -29,14 +29,14 @@ const QUEUE_LEN: u32 = 4096;
 pub(super) fn open(
     interface: &Interface,
     unit: u16,
-    host: &str,
+    (layer, host): (Layer, &str),
     workshop: &mut Workshop,
 ) -> Result<Opened, StackError> {
     let no = |why: &dyn core::fmt::Display| refused(interface, why);
     let count = interface.rings.unwrap_or(workshop.cpus);
-    let tap = open_when_free(host, count as usize, workshop.patience).map_err(|why| no(&why))?;
+    let tap = open_when_free(layer, host, count as usize, workshop.patience).map_err(|why| no(&why))?;
     let map = workshop.map(unit, tap.queues.len());
-    let steering = Steering::ask(workshop.cpus, &map, || steer(&tap, &map));
+    let steering = Steering::ask(workshop.cpus, &map, || steer(&tap, &map, link_of(layer)));
     let mut put_back = PutBack::new(host).map_err(|why| no(&why))?;
     let mtu = interface.mtu.unwrap_or(MTU);
     put_back.set_mtu(mtu).map_err(|why| no(&why))?;
@@ -61,7 +61,10 @@ pub(super) fn open(
         rings: rings.len(),
         first_queue: 0,
         steering,
-        mode: DeviceMode::Tap,
+        mode: match layer {
+            Layer::Frames => DeviceMode::Tap,
+            Layer::Packets => DeviceMode::Tun,
+        },
         copy: None,
         umem: None,
         host: Some((host.to_owned(), link.index)),
@@ -69,11 +72,11 @@ pub(super) fn open(
     Ok(Opened { facts, rings, hold: Hold { put_back: Some(put_back), ..Hold::default() } })
 }
 
-/// Opens a TAP. The kernel takes it from a process that was killed in its own time: that is waited for.
-fn open_when_free(host: &str, queues: usize, patience: Duration) -> Result<Tap, TunError> {
+/// Opens a TAP or TUN. The kernel takes it from a process that was killed in its own time: that is waited for.
+fn open_when_free(layer: Layer, host: &str, queues: usize, patience: Duration) -> Result<Tap, TunError> {
     let until = Instant::now() + patience;
     loop {
-        match Tap::open(host, queues) {
+        match Tap::open_as(layer, host, queues) {
             Err(TunError::Busy { pid, .. })
                 if pid.is_none_or(process::is_ending) && Instant::now() < until =>
             {
@@ -93,9 +96,17 @@ fn rings(tap: Tap, allowance: usize) -> Vec<NewRing> {
     tap.queues.into_iter().map(ring).collect()
 }
 
+/// The link header of what the kernel sends.
+const fn link_of(layer: Layer) -> Link {
+    match layer {
+        Layer::Frames => Link::Ethernet,
+        Layer::Packets => Link::None,
+    }
+}
+
 /// Lets the kernel put each frame into the queue whose CPU owns its flow.
-fn steer(tap: &Tap, map: &RingMap) -> Result<Steering, String> {
-    let program = steering::load(Steer::by(map)).map_err(|why| why.to_string())?;
+fn steer(tap: &Tap, map: &RingMap, link: Link) -> Result<Steering, String> {
+    let program = steering::load(Steer::by(map, link)).map_err(|why| why.to_string())?;
     tap.steer(&program).map_err(|why| why.to_string())?;
     Ok(Steering::Program)
 }

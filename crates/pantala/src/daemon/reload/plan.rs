@@ -145,7 +145,7 @@ fn use_the_same(old: &Device, new: &Device) -> bool {
 fn needs_opening(old: &Interface, new: &Interface) -> bool {
     let parts =
         |i: &Interface| (i.device.clone(), i.mac, i.rings, i.rxcsum, i.offload, i.is_port, i.twin_of.clone());
-    let kernel_mtu = matches!(new.device, Device::Tap { .. }) || new.mtu.is_none() || new.mtu > old.mtu;
+    let kernel_mtu = new.device.is_made_here() || new.mtu.is_none() || new.mtu > old.mtu;
     parts(old) != parts(new) || (old.mtu != new.mtu && kernel_mtu)
 }
 

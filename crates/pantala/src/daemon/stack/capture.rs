@@ -6,6 +6,7 @@ use net::capture::{self, Buffer, CAPTURES_MAX, CaptureId, Counts, Place, Places,
 use net::logical::Kind;
 use net::tables::IfIndex;
 use wire::bpf::{Insn, Program};
+use wire::ether::HEADER_LEN;
 use wire::pcap::{self, Direction, Statistics};
 
 use super::super::control::Control;
@@ -28,6 +29,8 @@ struct Running {
     start_ns: u64,
     /// For each CPU, the buffer that is not being filled.
     spares: Vec<Buffer>,
+    /// The link type of all of them: that of IP packets, if no selected interface has frames.
+    link_type: u16,
     /// The interfaces that have been described, in their order in the file.
     interfaces: Vec<IfIndex>,
     /// Blocks that have not been read yet.
@@ -46,10 +49,17 @@ impl Control {
         let (id, cpus) = (self.captures.last, self.cpus.iter().count());
         let bytes = usize::try_from(request.buffer_kib).unwrap_or(usize::MAX).saturating_mul(1024);
         let start_ns = self.started_at();
-        let mut running =
-            Running { id, start_ns, spares: Vec::new(), interfaces: Vec::new(), head: Vec::new() };
+        let indexes = selection.interfaces.clone().unwrap_or_else(|| self.devices());
+        let mut running = Running {
+            id,
+            start_ns,
+            spares: Vec::new(),
+            link_type: self.link_type(&indexes),
+            interfaces: Vec::new(),
+            head: Vec::new(),
+        };
         pcap::section(&mut running.head);
-        for index in selection.interfaces.clone().unwrap_or_else(|| self.devices()) {
+        for index in indexes {
             running.interface(index, || self.name_of(index));
         }
         if running.interfaces.is_empty() {
@@ -94,9 +104,16 @@ impl Control {
         })
     }
 
+    /// The link type of a capture: programs want one for all interfaces.
+    fn link_type(&self, indexes: &[IfIndex]) -> u16 {
+        let is_raw =
+            |index: &IfIndex| self.tables.ifnet(*index).is_some_and(|ifnet| ifnet.kind == Kind::RawIp);
+        if indexes.iter().all(is_raw) { pcap::RAW } else { pcap::ETHERNET }
+    }
+
     /// Interfaces that have frames of their own.
     fn devices(&self) -> Vec<IfIndex> {
-        let devices = self.tables.ifnets().filter(|ifnet| ifnet.kind == Kind::Device);
+        let devices = self.tables.ifnets().filter(|ifnet| ifnet.kind.is_device());
         devices.map(|ifnet| ifnet.index).collect()
     }
 
@@ -175,8 +192,10 @@ impl Control {
                 Place::Out => Some(Direction::Out),
                 Place::Drop(_) => None,
             };
-            let packet =
-                pcap::Packet { interface, at_ns, len: record.len, bytes, direction, comment: &reason };
+            let skip = if running.link_type == pcap::RAW { HEADER_LEN } else { 0 };
+            let len = record.len.saturating_sub(u32::try_from(skip).unwrap_or(0));
+            let bytes = bytes.get(skip..).unwrap_or_default();
+            let packet = pcap::Packet { interface, at_ns, len, bytes, direction, comment: &reason };
             pcap::packet(&mut running.head, &packet);
         }
         let counts = Statistics { accepted: counts.matched, lost: counts.lost };
@@ -200,7 +219,7 @@ impl Running {
     fn interface(&mut self, index: IfIndex, name: impl FnOnce() -> Option<String>) -> u32 {
         let known = self.interfaces.iter().position(|known| *known == index);
         let at = known.unwrap_or_else(|| {
-            pcap::interface(&mut self.head, pcap::ETHERNET, &name().unwrap_or_default());
+            pcap::interface(&mut self.head, self.link_type, &name().unwrap_or_default());
             self.interfaces.push(index);
             self.interfaces.len() - 1
         });

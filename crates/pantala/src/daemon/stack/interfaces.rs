@@ -183,7 +183,7 @@ impl Control {
             Some((host, index)) => match netlink.link(host) {
                 Ok(link) => link.index == *index && link.flags.contains(LinkFlags::RUNNING),
                 // A TAP's kernel end may live in another network namespace; our end notices when it is gone.
-                Err(NetlinkError::NoSuchLink(_)) => facts.mode == DeviceMode::Tap,
+                Err(NetlinkError::NoSuchLink(_)) => matches!(facts.mode, DeviceMode::Tap | DeviceMode::Tun),
                 Err(why) => {
                     log::warning(&why.to_string());
                     true
@@ -262,7 +262,7 @@ fn flags(interface: &Attached, active: bool) -> Vec<InterfaceFlag> {
 }
 
 const fn is_point_to_point(interface: &Attached) -> bool {
-    matches!(interface.facts.mode, DeviceMode::Tunnel | DeviceMode::Pppoe)
+    interface.config.device.is_point_to_point()
 }
 
 fn options(facts: &Facts) -> Vec<InterfaceOption> {
@@ -424,6 +424,7 @@ const fn media(facts: &Facts) -> &'static str {
     match facts.mode {
         DeviceMode::Native | DeviceMode::Generic => "Ethernet autoselect",
         DeviceMode::Tap
+        | DeviceMode::Tun
         | DeviceMode::Pcap
         | DeviceMode::Memif
         | DeviceMode::Mem

@@ -43,6 +43,7 @@ fn bsd_lines_become_edits() {
         ("create tunnel 192.0.2.1 198.51.100.1", create("gif:192.0.2.1,198.51.100.1")),
         ("create tunnel 2001:db8::1 2001:db8::2", create("gif:2001:db8::1,2001:db8::2")),
         ("create device af_xdp:eth0", create("af_xdp:eth0")),
+        ("create device tun:vpn0", create("tun:vpn0")),
         ("tunnel 192.0.2.1 198.51.100.2", set("device", "gif:192.0.2.1,198.51.100.2")),
         ("destroy", vec![ConfigEdit::Destroy { interface: on() }]),
         ("create addm lan1 addm lan2", create("bridge:lan1,lan2")),

@@ -84,6 +84,9 @@ fn can_be_port(port: &str, draft: &DraftInterface, span: &Range<usize>, report: 
         Some(Device::Tunnel(_)) => {
             report.add(span, format!("`{port}` is a tunnel, which has no frames"), "use a VXLAN");
         }
+        Some(Device::Tun { .. }) => {
+            report.add(span, format!("`{port}` is a TUN, which has no frames"), "use a TAP");
+        }
         Some(Device::Pppoe(_)) => {
             let message = format!("`{port}` is a PPPoE interface, which has no frames");
             report.add(span, message, "name the interface below");

@@ -29,7 +29,7 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
             report.add(&device.span, message, did_you_mean(&pppoe.parent, &names));
             continue;
         };
-        if matches!(below.device.as_ref().map(|at| &at.value), Some(Device::Pppoe(_) | Device::Tunnel(_))) {
+        if below.device.as_ref().is_some_and(|at| at.value.is_point_to_point()) {
             let message =
                 format!("`{}` has no frames, and PPPoE is over an Ethernet interface", pppoe.parent);
             report.add(&device.span, message, "name a device, a VLAN or a bridge");

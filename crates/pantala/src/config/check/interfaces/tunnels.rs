@@ -22,8 +22,9 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
                 }
                 without(draft, report);
             }
+            Device::Tun { .. } => without_link(draft, report),
             Device::Vlan(vlan) if is_tunnel(drafts, &vlan.parent) => {
-                let message = format!("`{}` is a tunnel, and its packets have no tags", vlan.parent);
+                let message = format!("`{}` has no frames, and its packets have no tags", vlan.parent);
                 report.add(&device.span, message, "a VLAN is over a device, or over one VLAN of a device");
             }
             _ => {}
@@ -42,7 +43,19 @@ pub(super) fn is_given(drafts: &[DraftInterface], addr: IpAddr) -> bool {
 fn is_tunnel(drafts: &[DraftInterface], name: &str) -> bool {
     let is_named = |draft: &&DraftInterface| draft.name.as_ref().is_some_and(|at| at.value == name);
     let device = drafts.iter().find(is_named).and_then(|draft| draft.device.as_ref());
-    device.is_some_and(|at| matches!(at.value, Device::Tunnel(_) | Device::Pppoe(_)))
+    device.is_some_and(|at| at.value.is_point_to_point())
+}
+
+/// Reports the keys that mean nothing to an interface without frames.
+fn without_link(draft: &DraftInterface, report: &mut Report<'_>) {
+    let has_link_keys = draft.autoconf.is_some()
+        || draft.ra.is_some()
+        || draft.dhcp.is_some()
+        || draft.dhcp_server.is_some()
+        || draft.dhcp_relay.is_some();
+    let Some(device) = draft.device.as_ref().filter(|_| has_link_keys) else { return };
+    let message = "a TUN has no link where routers or DHCP servers are asked";
+    report.add(&device.span, message, "leave out autoconf, ra and DHCP, and give it addresses");
 }
 
 /// Reports the keys that mean nothing to a tunnel.
