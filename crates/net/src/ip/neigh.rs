@@ -22,6 +22,7 @@ mod recent;
 mod nud;
 mod owner;
 mod admin;
+mod changes;
 mod solicit;
 
 use core::hash::{Hash, Hasher};
@@ -39,6 +40,7 @@ use crate::turn::next::Next;
 use crate::turn::trace;
 
 pub use admin::{Entry, delete, entries, set_static};
+pub use changes::{CHANGES_MAX, NeighChange, NeighChanges, take_changes, watch};
 pub use nud::State;
 pub use owner::{ENTRIES_MAX, INCOMPLETE_MAX};
 pub(crate) use owner::{NeighMessage, heard};

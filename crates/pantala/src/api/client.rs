@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 
-use super::types::{CaptureRequest, Error, PingEvent, PingRequest, TraceRequest, TracedPacket};
+use super::types::{CaptureRequest, Error, PingEvent, PingRequest, StackChange, TraceRequest, TracedPacket};
 
 /// Enough for a table of a million routes.
 const ANSWER_MAX: usize = 512 << 20;
@@ -129,7 +129,7 @@ impl Client {
         request: &PingRequest,
         see: impl FnMut(PingEvent) -> io::Result<ControlFlow<()>>,
     ) -> Result<(), ClientError> {
-        self.stream("/v1/ping", request, see)
+        self.stream(Method::POST, "/v1/ping", request, see)
     }
 
     /// Captures packets, and shows the pcapng part by part to `see`, until that breaks off or the stack ends.
@@ -169,19 +169,31 @@ impl Client {
         request: &TraceRequest,
         see: impl FnMut(TracedPacket) -> io::Result<ControlFlow<()>>,
     ) -> Result<(), ClientError> {
-        self.stream("/v1/trace", request, see)
+        self.stream(Method::POST, "/v1/trace", request, see)
     }
 
-    /// Posts a request, and shows the lines of its answer to `see`, until that breaks off, all have come or the user interrupts.
+    /// Shows changes of the stack to `see`, until that breaks off or the stack ends. An interrupt ends it.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; [`ClientError::Output`] is what `see` fails with.
+    pub fn changes(
+        &self,
+        see: impl FnMut(StackChange) -> io::Result<ControlFlow<()>>,
+    ) -> Result<(), ClientError> {
+        self.stream(Method::GET, "/v1/changes", &(), see)
+    }
+
+    /// Sends a request, and shows the lines of its answer to `see`, until that breaks off, all have come or the user interrupts.
     fn stream<T: DeserializeOwned>(
         &self,
+        method: Method,
         path: &str,
         request: &impl Serialize,
         mut see: impl FnMut(T) -> io::Result<ControlFlow<()>>,
     ) -> Result<(), ClientError> {
         let body = serde_json::to_vec(request).unwrap_or_default();
         self.runtime.block_on(async {
-            let answer = self.send(Method::POST, path, body).await?;
+            let answer = self.send(method, path, body).await?;
             if !answer.status().is_success() {
                 return Err(self.refusal(answer).await);
             }

@@ -43,6 +43,7 @@
 //! | `POST /v1/capture` | [`CaptureRequest`]; answered by a stream of pcapng, until the reader closes it |
 //! | `POST /v1/why` | [`WhyRequest`]: the way that a packet would take: [`WhyAnswer`] |
 //! | `POST /v1/trace` | [`TraceRequest`]; answered by a stream of [`TracedPacket`], until all have come or the reader closes it |
+//! | `GET /v1/changes` | a stream of [`StackChange`]: routes, neighbours, addresses and interfaces, until the reader closes it |
 //! | `POST /v1/reload` | read the configuration again: [`Reloaded`] |
 //! | `GET /v1/http` | [`HttpListener`]: where the API is served over TCP |
 //! | `GET /v1/stream` | readings of the stack, as server-sent events |
@@ -53,6 +54,8 @@
 
 #[cfg(feature = "admin")]
 mod capture;
+#[cfg(feature = "admin")]
+mod changes;
 #[cfg(feature = "admin")]
 pub mod client;
 pub mod firewall;

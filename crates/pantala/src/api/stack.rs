@@ -14,8 +14,8 @@ use super::types::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, HttpListener,
     Interface, InterfaceChange, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr,
     OffloadedFlow, Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
-    RouteSource, RunningConfiguration, Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest,
-    WhyAnswer, WhyRequest,
+    RouteSource, RunningConfiguration, StackChange, Sysctl, SysctlChange, SysctlChanged, TraceBatch,
+    TraceRequest, WhyAnswer, WhyRequest,
 };
 use crate::Mac;
 use crate::serve::Hit;
@@ -284,6 +284,25 @@ pub trait Stack: Filter + Sockets + Send {
 
     /// Ends tracing.
     fn end_trace(&mut self) {}
+
+    /// Begins to note changes for a reader; answers its number.
+    ///
+    /// # Errors
+    /// Limit of readers reached, or the netisrs do not answer.
+    fn begin_changes(&mut self) -> Result<u32, Error> {
+        Err(Error::new(ErrorKind::Unsupported, "this stack tells no changes"))
+    }
+
+    /// Returns the changes since the last call. What the reader's queue had no room for is lost, and counted.
+    ///
+    /// # Errors
+    /// There is no such reader, or the netisrs do not answer.
+    fn read_changes(&mut self, _reader: u32) -> Result<Vec<StackChange>, Error> {
+        Err(Error::new(ErrorKind::NotFound, "there is no such reader"))
+    }
+
+    /// Forgets a reader, if it is there.
+    fn end_changes(&mut self, _reader: u32) {}
 
     /// Reads the configuration again and changes what differs, without dropping a packet.
     ///

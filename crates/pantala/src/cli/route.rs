@@ -1,4 +1,4 @@
-//! `route add | change | delete | get | show | flush | batch`.
+//! `route add | change | delete | get | show | flush | batch | monitor`.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::RangeInclusive;
@@ -15,6 +15,7 @@ use crate::show;
 use diagnostic::did_you_mean;
 
 mod batch;
+mod monitor;
 
 pub(crate) const USAGE: &str = "\
 pantala route [-n] [-4 | -6] [show]
@@ -25,7 +26,8 @@ pantala route [-n] [-4 | -6] [show]
        pantala route get [-inet6] ADDRESS | default
        pantala route flush [-inet | -inet6]
        pantala route batch FILE
-       pantala route sources";
+       pantala route sources
+       pantala route [-n] monitor";
 
 pub(crate) const HELP: &str = "\
 TO is `default`, a prefix or a host. `via GATEWAY` and `dev IF` are understood,
@@ -43,6 +45,8 @@ too. Several gateways share the flows (ECMP).
   flush  deletes all routes but those of interface addresses
   batch  one change per line, as above; - is standard input
   sources  FRR and kernel tables that routes are taken from
+  monitor  changes of routes, neighbours, addresses and interfaces as they are
+           made, until it is interrupted
 
 Examples:
   pantala route add default 192.0.2.254
@@ -52,7 +56,7 @@ Examples:
   pantala route get 198.51.100.7
   printf 'add 10.1.0.0/16 192.0.2.7\\n' | pantala route batch -";
 
-const VERBS: &[&str] = &["add", "change", "delete", "get", "show", "flush", "batch", "sources"];
+const VERBS: &[&str] = &["add", "change", "delete", "get", "show", "flush", "batch", "sources", "monitor"];
 const OPTIONS: &[&str] = &[
     "-n",
     "-v",
@@ -81,6 +85,7 @@ pub(crate) enum Route {
     Flush(Option<Family>),
     Batch(PathBuf),
     Sources,
+    Monitor,
 }
 
 impl Route {
@@ -91,6 +96,7 @@ impl Route {
             Some("get") => parts.get(),
             Some("flush") => parts.nothing_more().map(|()| Self::Flush(parts.family)),
             Some("batch") => parts.batch(),
+            Some("monitor") => parts.nothing_more().map(|()| Self::Monitor),
             Some("sources") => parts.nothing_more().map(|()| Self::Sources),
             Some("add" | "change" | "delete" | "del") => parts.edit().map(Self::Edit),
             Some(other) => {
@@ -112,6 +118,7 @@ impl Route {
                 let sources: Vec<RouteSource> = session.client.get("/v1/routes/sources")?;
                 session.show(&sources, |sources| show::route_sources(sources))
             }
+            Self::Monitor => monitor::run(session),
             Self::Edit(edit) => change(&edit, session),
             Self::Flush(family) => {
                 let query = family.map(|family| format!("?family={family}")).unwrap_or_default();

@@ -20,6 +20,7 @@ use super::route_sources::RouteSources;
 use super::routing::Routing;
 use super::running::{RunningConfig, Source};
 use super::stack::capture::Captures;
+use super::stack::changes::Readers;
 use super::twins::Twins;
 use super::{cgroup, entropy, log, reload, stable_secret, system};
 use crate::StackError;
@@ -90,6 +91,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         twins: Twins::default(),
         pings: Vec::new(),
         captures: Captures::default(),
+        readers: Readers::default(),
         sites: Vec::new(),
         services: Vec::new(),
         programs: None,

@@ -27,6 +27,7 @@ use super::running::RunningConfig;
 use super::service_manager::ServiceManager;
 use super::services::Started;
 use super::stack::capture::Captures;
+use super::stack::changes::Readers;
 use super::stack::ping::Running;
 use super::tables::{self, Attached};
 use super::twins::Twins;
@@ -70,6 +71,8 @@ pub(crate) struct Control {
     pub(super) pings: Vec<Running>,
     /// Captures that run.
     pub(super) captures: Captures,
+    /// Readers of changes.
+    pub(super) readers: Readers,
     /// Web servers.
     pub(super) sites: Vec<WebServer>,
     /// Small services.
@@ -155,6 +158,7 @@ impl Control {
         let ifs = tables::ifnets(&self.attached, self.routing.statics());
         let mut edits = Edits::default();
         self.routing.interfaces_changed(&self.attached, &ifs, &mut edits);
+        let before = self.routes_before(&edits);
         let (_, refused) = self.routing.prepare(&edits);
         let rib = &self.routing.rib;
         let tables = tables_of(self.tables.generation + 1, ifs, self.config.forwarding, rib);
@@ -167,7 +171,9 @@ impl Control {
         self.firewall.config.lookups.retire(epoch);
         self.route_sources_see_interfaces();
         self.pppoe.changed.notify_one();
-        self.commit(refused).map(|refused| refused.iter().for_each(warn_of_refused))
+        self.commit(refused)?.iter().for_each(warn_of_refused);
+        self.note_changes(before);
+        Ok(())
     }
 
     /// Changes routes, without a pause for lookups; returns those that the table refused.
@@ -192,6 +198,7 @@ impl Control {
     }
 
     fn publish_edits(&mut self, edits: &Edits) -> Result<Vec<Refused>, Error> {
+        let before = self.routes_before(edits);
         let (are_hops_new, refused) = self.routing.prepare(edits);
         if are_hops_new {
             let mut tables = (*self.tables).clone();
@@ -200,7 +207,9 @@ impl Control {
             self.tables = Arc::new(tables);
             self.cpus.set_tables(&self.tables)?;
         }
-        self.commit(refused)
+        let refused = self.commit(refused)?;
+        self.note_changes(before);
+        Ok(refused)
     }
 
     /// The table changes; what it took out is used again when every CPU has been seen since.

@@ -390,6 +390,7 @@ impl Control {
         };
         refused.iter().for_each(control::warn_of_refused);
         let before = core::mem::replace(&mut self.config, config);
+        let routes_before = routing.as_ref().and_then(|routing| self.all_routes_before(routing));
         self.tables = tables;
         plan.sysctls.iter().for_each(|(variable, value)| variable.write(&mut self.sysctls, *value));
         let is_loaded = routing.is_some();
@@ -406,6 +407,7 @@ impl Control {
                 self.close(gone.index);
             }
         }
+        self.note_changes(routes_before);
         self.share_addresses();
         self.mirror_twins();
         if is_loaded {

@@ -206,6 +206,11 @@ impl Edits {
         self.list.push((to, origin, Arc::clone(hops)));
     }
 
+    /// Destinations of the changes.
+    pub(crate) fn destinations(&self) -> impl Iterator<Item = Prefix> + '_ {
+        self.list.iter().map(|(to, ..)| *to)
+    }
+
     /// Changes in it.
     pub(crate) const fn len(&self) -> usize {
         self.list.len()

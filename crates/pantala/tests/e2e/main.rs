@@ -32,6 +32,7 @@ mod interop;
 mod lifecycle;
 mod load;
 mod memif;
+mod monitor;
 mod neighbours;
 mod offload;
 mod option_programs;
@@ -89,6 +90,7 @@ harness::main![
     lifecycle,
     load,
     memif,
+    monitor,
     neighbours,
     offload,
     option_programs,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 use wire::ether::Mac;
 
+use super::changes::{NeighChanges, note};
 use super::nud::{Advert, Clock, Do, Nud, State};
 use super::{Key, Msg, is_on_link, replicas, solicit, tell};
 use crate::base::count::Count;
@@ -57,6 +58,8 @@ pub(super) struct Owned {
     incomplete: BTreeMap<u64, Key>,
     stale: BTreeMap<u64, Key>,
     touches: u64,
+    /// Changes of link addresses, while they are read.
+    pub(super) changes: Option<Box<NeighChanges>>,
 }
 
 /// An entry.
@@ -81,6 +84,7 @@ impl Owned {
             incomplete: BTreeMap::new(),
             stale: BTreeMap::new(),
             touches: 0,
+            changes: None,
         }
     }
 
@@ -238,8 +242,10 @@ pub(super) fn set_permanent(cpu: &mut Cpu, key: Key, mac: Mac) -> bool {
 
 /// Forgets an entry; answers whether there was one.
 pub(super) fn remove(cpu: &mut Cpu, key: Key) -> bool {
-    let entry = cpu.neigh.owned.take(&key);
-    entry.map(|entry| tell_all(cpu, &entry.holders, &Msg::Gone { key })).is_some()
+    let Some(entry) = cpu.neigh.owned.take(&key) else { return false };
+    note(cpu, key, entry.nud.view().map(|(mac, _)| mac), None);
+    tell_all(cpu, &entry.holders, &Msg::Gone { key });
+    true
 }
 
 /// Makes a new entry and the room for it. `false` if all entries are in use.
@@ -252,7 +258,9 @@ fn insert(cpu: &mut Cpu, key: Key, nud: Nud, holders: Vec<CpuId>) -> bool {
         cpu.count(Count::NeighEvicted);
         remove(cpu, victim);
     }
+    let mac = nud.view().map(|(mac, _)| mac);
     cpu.neigh.owned.put(key, Owner { nud, is_router: false, holders, touched: 0 });
+    note(cpu, key, None, mac);
     true
 }
 
@@ -263,7 +271,9 @@ fn change(cpu: &mut Cpu, key: Key, how: impl FnOnce(&mut Owner, Clock) -> Do) ->
     let before = entry.nud.view();
     let what = how(&mut entry, clock);
     let news = news(before, entry.nud.view());
-    let is_known = entry.nud.view().is_some();
+    let (is_known, is_dead) = (entry.nud.view().is_some(), matches!(what, Do::GiveUp | Do::Forget));
+    let mac = entry.nud.view().map(|(mac, _)| mac).filter(|_| !is_dead);
+    note(cpu, key, before.map(|(mac, _)| mac), mac);
     let holders = if news.is_some() { entry.holders.clone() } else { Vec::new() };
     match what {
         Do::GiveUp => return die(cpu, &entry, &Msg::Failed { key }, key),

@@ -19,10 +19,10 @@ use crate::api::types::{
     CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, HttpListener, Interface,
     InterfaceChange, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow,
     PingEvent, PingRequest, Pool, RefusedEdit, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer,
-    RouteEdit, RouteEdits, RoutePage, RouteRequest, RouteSource, RunningConfiguration, Sysctl, SysctlChange,
-    SysctlChanged, TraceRequest, TracedPacket, UndoRequest, Version, WhyAnswer, WhyRequest,
+    RouteEdit, RouteEdits, RoutePage, RouteRequest, RouteSource, RunningConfiguration, StackChange, Sysctl,
+    SysctlChange, SysctlChanged, TraceRequest, TracedPacket, UndoRequest, Version, WhyAnswer, WhyRequest,
 };
-use crate::api::{capture, metrics, ping, trace};
+use crate::api::{capture, changes, metrics, ping, trace};
 
 /// Returns all routes of the admin API. A request that changes something has its answer when drivers forward nothing any
 /// more that was decided before.
@@ -158,6 +158,11 @@ fn requests() -> Requests {
             "/v1/trace",
             start_trace,
             about("Traces packets").takes::<TraceRequest>().streams::<TracedPacket>(LINES),
+        )
+        .get(
+            "/v1/changes",
+            start_changes,
+            about("Changes of routes, neighbours, addresses and interfaces").streams::<StackChange>(LINES),
         )
         .post(
             "/v1/reload",
@@ -419,6 +424,10 @@ async fn why(State(stack): State<SharedStack>, body: Bytes) -> Answer {
 async fn start_trace(State(stack): State<SharedStack>, body: Bytes) -> Answer {
     let lines = trace::start(stack, &read(&body)?)?;
     Ok(typed(LINES, Body::new(lines)))
+}
+
+async fn start_changes(State(stack): State<SharedStack>) -> Answer {
+    Ok(typed(LINES, Body::new(changes::start(stack)?)))
 }
 
 async fn reload(State(stack): State<SharedStack>, body: Bytes) -> Answer {

@@ -1,6 +1,7 @@
 //! Types of the admin API.
 
 mod capture;
+mod change;
 mod config;
 mod dhcp;
 mod error;
@@ -34,6 +35,7 @@ pub use super::firewall::types::{
 };
 pub(crate) use capture::wall_ns;
 pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
+pub use change::{Change, ChangeOp, StackChange};
 pub use config::{ConfigEdit, ConfigEdits, ReloadRequest, RunningConfiguration, UndoRequest};
 pub use dhcp::{
     Dhcp, Dhcp6Client, Dhcp6Counters, Dhcp6Lease, Dhcp6Relay, Dhcp6Server, DhcpClient, DhcpCounters,

@@ -23,6 +23,8 @@ fn bsd_lines_are_understood() {
     for (line, means) in [
         ("", Route::Show(None)),
         ("-n", Route::Show(None)),
+        ("-n monitor", Route::Monitor),
+        ("monitor -n", Route::Monitor),
         ("-n -6 show", Route::Show(Some(Family::Inet6))),
         ("get 192.0.2.1", Route::Get("192.0.2.1".parse().unwrap())),
         ("get default", Route::Get("0.0.0.0".parse().unwrap())),

@@ -1,6 +1,7 @@
 //! The admin API's requests, answered by the running stack.
 
 mod addresses;
+pub(super) mod changes;
 pub(super) mod capture;
 pub(super) mod ping;
 mod interfaces;
@@ -36,8 +37,8 @@ use crate::api::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, Family, HttpListener, Interface,
     InterfaceChange, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow,
     Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource,
-    RunningConfiguration, Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer,
-    WhyRequest,
+    RunningConfiguration, StackChange, Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest,
+    WhyAnswer, WhyRequest,
 };
 
 impl Stack for Control {
@@ -201,6 +202,18 @@ impl Stack for Control {
 
     fn end_trace(&mut self) {
         self.detach_tracer();
+    }
+
+    fn begin_changes(&mut self) -> Result<u32, Error> {
+        self.add_reader()
+    }
+
+    fn read_changes(&mut self, reader: u32) -> Result<Vec<StackChange>, Error> {
+        self.take_changes(reader)
+    }
+
+    fn end_changes(&mut self, reader: u32) {
+        self.remove_reader(reader);
     }
 
     fn configuration(&mut self) -> Result<RunningConfiguration, Error> {

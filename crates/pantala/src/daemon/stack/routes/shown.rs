@@ -72,6 +72,12 @@ impl Control {
         if is_any { self.learned() } else { Ok(Vec::new()) }
     }
 
+    /// The route to a prefix that is in force, as a reader of changes is told it: without what passes with time.
+    pub(in super::super) fn route_in_force(&self, to: Prefix) -> Option<Route> {
+        let route = self.used(&self.routing.rib.get(to)?, &[])?;
+        Some(Route { expires_s: None, age_s: None, ..route })
+    }
+
     /// The route to a prefix that is in force. Broadcast addresses go with their prefixes, and are not listed.
     fn used(&self, listed: &Listed, links: &[Status]) -> Option<Route> {
         self.route(listed, links).filter(|_| listed.in_force().0 != Origin::Broadcast)
