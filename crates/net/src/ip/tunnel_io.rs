@@ -73,7 +73,7 @@ fn decapsulate(cpu: &mut Cpu, pkt: &mut Pkt) -> Result<Next, DropReason> {
     let (remote, local) = l4::ends(pkt);
     let Payload { encap, kind, at } = payload(pkt)?;
     //= https://www.rfc-editor.org/rfc/rfc4213#section-3.6
-    let ends = Tunnel { local, remote, encap };
+    let ends = Tunnel::between(local, remote, encap);
     let Some(ifindex) = cpu.tables.logical.tunnels.find(&ends) else { return Err(DropReason::TunnelUnknown) };
     let place = inner(pkt, kind, at)?;
     let depth = nesting(pkt, Flags::NONE) + 1;
@@ -238,6 +238,10 @@ pub(crate) fn output(cpu: &mut Cpu, mut pkt: Pkt) {
 fn fit(cpu: &Cpu, pkt: &Pkt, tunnel: &Tunnel, ifindex: IfIndex) -> Result<bool, Next> {
     if nesting(pkt, Flags::LOCAL) >= NESTING_MAX {
         return Err(Next::Drop(DropReason::TunnelNested));
+    }
+    // One for several other ends only takes packets: there is no telling to which of them one should go.
+    if !tunnel.has_one_end() {
+        return Err(Next::Answer(Problem::NoRoute));
     }
     if !cpu.tables.is_ours(tunnel.local) {
         return Err(Next::Drop(DropReason::TunnelNoSource));

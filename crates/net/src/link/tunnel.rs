@@ -27,8 +27,10 @@ pub(super) const CAPS: Caps = Caps { tx_csum: false, tso: false, uso: false, buf
 pub struct Tunnel {
     /// Our outer address.
     pub local: IpAddr,
-    /// The outer address of the other end.
+    /// The outer address of the other end; the first one of the prefix, if there may be several ends.
     pub remote: IpAddr,
+    /// Bits of `remote` that an outer source must have: all of one other end, 0 of any.
+    pub remote_len: u8,
     /// Encapsulation.
     pub encap: Encap,
 }
@@ -46,6 +48,34 @@ pub enum Encap {
 }
 
 impl Tunnel {
+    /// Returns a tunnel with one other end.
+    #[must_use]
+    pub const fn between(local: IpAddr, remote: IpAddr, encap: Encap) -> Self {
+        let remote_len = if remote.is_ipv4() { 32 } else { 128 };
+        Self { local, remote, remote_len, encap }
+    }
+
+    /// Returns whether it has one other end: packets can be sent into it.
+    #[must_use]
+    pub const fn has_one_end(&self) -> bool {
+        self.remote_len == if self.remote.is_ipv4() { 32 } else { 128 }
+    }
+
+    /// Returns it as the table has it: only the first bits of the other end.
+    fn masked(self, remote_len: u8) -> Self {
+        let remote = match self.remote {
+            IpAddr::V4(addr) => {
+                let mask = u32::MAX.checked_shl(32_u32.saturating_sub(remote_len.into())).unwrap_or(0);
+                IpAddr::V4((addr.to_bits() & mask).into())
+            }
+            IpAddr::V6(addr) => {
+                let mask = u128::MAX.checked_shl(128_u32.saturating_sub(remote_len.into())).unwrap_or(0);
+                IpAddr::V6((addr.to_bits() & mask).into())
+            }
+        };
+        Self { remote, remote_len, ..self }
+    }
+
     /// Returns the protocols of its outer packets.
     #[must_use]
     pub const fn protocols(&self) -> &'static [Protocol] {
@@ -92,20 +122,25 @@ pub(crate) fn become_inner(pkt: &mut Pkt, at: usize) {
 /// The tunnels of an [`super::logical::Logical`], by their ends.
 #[derive(Debug, Default)]
 pub struct Tunnels {
-    /// Sorted. Both addresses of an end are whole, so that the longest match is the only one.
+    /// Sorted; of equal ones that with the lowest index comes first, and is the one that is found.
     ends: Vec<(Tunnel, IfIndex)>,
+    /// Lengths of the prefixes of other ends, the longest first.
+    lens: Vec<u8>,
 }
 
 impl Tunnels {
     /// Returns the tunnels among interfaces, those that are down included.
     pub(super) fn of(ifs: &[Ifnet]) -> Self {
         let tunnel = |ifnet: &Ifnet| match ifnet.kind {
-            Kind::Tunnel(tunnel) => Some((tunnel, ifnet.index)),
+            Kind::Tunnel(tunnel) => Some((tunnel.masked(tunnel.remote_len), ifnet.index)),
             _ => None,
         };
         let mut ends: Vec<_> = ifs.iter().filter_map(tunnel).collect();
         ends.sort_unstable();
-        Self { ends }
+        let mut lens: Vec<u8> = ends.iter().map(|(tunnel, _)| tunnel.remote_len).collect();
+        lens.sort_unstable_by(|a, b| b.cmp(a));
+        lens.dedup();
+        Self { ends, lens }
     }
 
     /// Returns whether there is none.
@@ -114,10 +149,17 @@ impl Tunnels {
         self.ends.is_empty()
     }
 
-    /// Returns the interface of packets between these ends.
+    /// Returns the interface of packets between these ends, of which both are whole: the most specific one.
     #[must_use]
     pub fn find(&self, ends: &Tunnel) -> Option<IfIndex> {
-        let at = self.ends.binary_search_by_key(&ends, |(tunnel, _)| tunnel).ok()?;
-        self.ends.get(at).map(|(_, ifindex)| *ifindex)
+        let most = ends.remote_len;
+        self.lens.iter().filter(|len| **len <= most).find_map(|len| self.exactly(&ends.masked(*len)))
+    }
+
+    /// Returns the interface of a tunnel that has just these ends.
+    #[must_use]
+    pub fn exactly(&self, ends: &Tunnel) -> Option<IfIndex> {
+        let at = self.ends.partition_point(|(tunnel, _)| tunnel < ends);
+        self.ends.get(at).filter(|(tunnel, _)| tunnel == ends).map(|(_, ifindex)| *ifindex)
     }
 }

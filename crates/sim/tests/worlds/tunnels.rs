@@ -1,6 +1,6 @@
 //! Tunnels between two routers, and what goes through them.
 
-use net::count::Count;
+use net::count::{Count, IfCount};
 use net::drop::DropReason;
 use net::tunnel::{Encap, Tunnel};
 use sim::cable;
@@ -24,7 +24,7 @@ struct Sites {
 }
 
 fn tunnel((outer, encap): Outer, here: u8, there: u8) -> Tunnel {
-    Tunnel { local: outer.addr(2, here), remote: outer.addr(2, there), encap }
+    Tunnel::between(outer.addr(2, here), outer.addr(2, there), encap)
 }
 
 /// The family of the outer header, and what stands behind it.
@@ -44,6 +44,17 @@ fn sites(
     flows: Option<usize>,
     middle: cable::Spec,
 ) -> Sites {
+    sites_with((name, seed, shape), outer, flows, middle, |router, _| router)
+}
+
+/// As [`sites`], with something more in the routers, 1 and 2.
+fn sites_with(
+    (name, seed, shape): (&str, u64, Shape),
+    outer: Outer,
+    flows: Option<usize>,
+    middle: cable::Spec,
+    more: impl Fn(Spec, u8) -> Spec,
+) -> Sites {
     let mut world = World::new(name, seed);
     let cables = [cable::Spec::default(), middle, cable::Spec::default()].map(|spec| world.cable(spec));
     let routers = [(1, 1, 3), (3, 2, 1)].map(|(own, here, behind)| {
@@ -60,7 +71,7 @@ fn sites(
         let router = Family::BOTH
             .into_iter()
             .fold(router, |router, family| router.via(family.prefix(behind), family.addr(4, there)));
-        world.host(Spec { flows, ..router })
+        world.host(Spec { flows, ..more(router, here) })
     });
     let hosts = [(0, 1), (2, 3)].map(|(cable, net)| world.station(cables[cable], station(net, 2)));
     world.run_for(BOOT);
@@ -98,6 +109,37 @@ fn two_sites_reach_each_other_through_a_tunnel_whatever_the_card_hashes() {
                 }
                 sites.world.finish();
             }
+        }
+    }
+}
+
+#[test]
+fn the_tunnel_whose_other_end_matches_most_takes_a_packet_whatever_others_there_are() {
+    for shape in Shape::several() {
+        for (outer, seed) in outers().flat_map(|outer| seeds(1).map(move |seed| (outer, seed))) {
+            let all = if outer.0 == Family::V4 { 32 } else { 128 };
+            // Router 2 has tunnels of any other end and of the network of both, in whatever order, beside that of router 1.
+            let more = |router: Spec, here: u8| {
+                let wide = |remote_len| Tunnel { remote_len, ..tunnel(outer, here, 3 - here) };
+                if here == 1 { router } else { router.tunnel(wide(0), 5, 1).tunnel(wide(all - 8), 6, 1) }
+            };
+            let middle = cable::Spec::default();
+            let mut sites = sites_with(("tunnel_wide", seed, shape), outer, None, middle, more);
+            let [a, b] = sites.hosts;
+            let mut flows = Vec::new();
+            for (family, port) in Family::BOTH.into_iter().flat_map(|family| [(family, 1), (family, 2)]) {
+                flows.push(sites.world.flow(a, b, Flow::to(family.addr(3, 2)).ports(port, 53).count(20)));
+                flows.push(sites.world.flow(b, a, Flow::to(family.addr(1, 2)).ports(port, 53).count(20)));
+            }
+            sites.world.run_for(5 * SECOND);
+            for flow in flows {
+                assert_eq!(sites.world.tally(flow).received, 20, "{outer:?}\n{}", sites.world.drops());
+            }
+            let router = sites.world.of(sites.routers[1]);
+            // Behind two ports.
+            let received = [3, 4, 5].map(|index| router.if_count(index, IfCount::RxPackets));
+            assert!(received[0] >= 80 && received[1..] == [0, 0], "{outer:?}: {received:?}");
+            sites.world.finish();
         }
     }
 }

@@ -18,8 +18,8 @@ const QUOTE_AT: usize = 8;
 /// Whether the packet that an error quotes was sent by a tunnel.
 pub(crate) fn is_of_tunnel(cpu: &Cpu, quoted: &Quoted) -> bool {
     let is_sent_by = |encap| {
-        let ends = Tunnel { local: quoted.local, remote: quoted.remote, encap };
-        cpu.tables.logical.tunnels.find(&ends).is_some()
+        let ends = Tunnel::between(quoted.local, quoted.remote, encap);
+        cpu.tables.logical.tunnels.exactly(&ends).is_some()
     };
     encap_of(quoted).is_some_and(is_sent_by) || vxlan_io::has_sent(cpu, quoted)
 }

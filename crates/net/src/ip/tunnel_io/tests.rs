@@ -47,7 +47,7 @@ fn over(outer: Outer) -> IfIndex {
 }
 
 fn ends(outer: Outer) -> Tunnel {
-    Tunnel { local: outer.addr(OUTSIDE, 1), remote: outer.addr(OUTSIDE, FAR), encap: outer.1 }
+    Tunnel::between(outer.addr(OUTSIDE, 1), outer.addr(OUTSIDE, FAR), outer.1)
 }
 
 fn tunnel(outer: Outer) -> Ifnet {
@@ -182,6 +182,39 @@ fn only_the_other_end_of_the_tunnel_gets_packets_in() {
         bench.inject(OUTSIDE, build::ether(mac(2), peer_mac(over_.addr(2, 8)), ethertype(*over_), &packet));
         bench.run();
         assert_eq!(bench.drops(), [(DropReason::TunnelUnknown, 1)], "{over_:?}, {family:?}");
+    }
+}
+
+#[test]
+fn a_packet_is_of_the_tunnel_whose_other_end_matches_most_of_its_source() {
+    /// Interfaces whose other ends are any, a network, half of it, and one host; made in another order.
+    const WIDE: [(IfIndex, u8); 3] = [(20, 0), (21, 25), (22, 24)];
+    for (over_, family) in pairs() {
+        let bits = |len: u8| if *over_ == Family::V4 || len == 0 { len } else { 96 + len };
+        let mut bench = bench(1, |config| {
+            for (index, len) in WIDE {
+                let kind = Kind::Tunnel(Tunnel { remote_len: bits(len), ..ends(over_) });
+                config.ifs.push(Ifnet { kind, addrs: Vec::new(), ..ifnet(index) });
+            }
+        });
+        let inner = build::udp(family.addr(over(over_), 7), family.addr(1, 9), (7, 5), &[0x33; 20]);
+        // Host 9 is the other end of the tunnel of one end; of IPv6 the last 32 bits are as of IPv4.
+        for (host, wins) in [(FAR, over(over_)), (8, 21), (200, 22)] {
+            let before = counted(&bench, wins, IfCount::RxPackets);
+            let packet = outer(over_, (host, 1), 0, true, &inner);
+            let from = peer_mac(over_.addr(2, host));
+            bench.inject(OUTSIDE, build::ether(mac(2), from, ethertype(*over_), &packet));
+            bench.run();
+            assert_eq!(
+                counted(&bench, wins, IfCount::RxPackets),
+                before + 1,
+                "{over_:?}, {family:?}, {host}: {:?}",
+                bench.drops()
+            );
+        }
+        // Into one with several other ends nothing is sent: the sender is told.
+        let wide = Tunnel { remote_len: 0, ..ends(over_) };
+        assert!(!wide.has_one_end() && ends(over_).has_one_end());
     }
 }
 

@@ -1,8 +1,9 @@
 //! `gif:LOCAL,REMOTE` and `gre:LOCAL,REMOTE[,key=N]`.
 
 use core::fmt;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
 use net::tunnel::Encap;
 
 use crate::config::problem::Wrong;
@@ -16,8 +17,8 @@ const GRE: &str =
 pub struct Tunnel {
     /// The outer address of this end.
     pub local: IpAddr,
-    /// The outer address of the other end.
-    pub remote: IpAddr,
+    /// The outer address of the other end, or the prefix of several: only one of a whole address takes packets to send.
+    pub remote: IpNet,
     /// GRE with this key, or none; without GRE, packets are carried as they are.
     pub gre: Option<Option<u32>>,
 }
@@ -52,11 +53,20 @@ impl Tunnel {
             Ok(addr) => Ok(addr),
             Err(_) => Err(wrong(format!("`{text}` is no address"))),
         };
-        let (local, remote) = (end(local)?, end(remote)?);
-        if local.is_ipv4() != remote.is_ipv4() {
-            return Err(wrong(format!("{local} and {remote} are of two address families")));
+        let local = end(local)?;
+        let remote = match (remote, remote.contains('/')) {
+            ("any", _) if local.is_ipv4() => IpNet::new_assert(Ipv4Addr::UNSPECIFIED.into(), 0),
+            ("any", _) => IpNet::new_assert(Ipv6Addr::UNSPECIFIED.into(), 0),
+            (text, true) => match text.parse::<IpNet>() {
+                Ok(net) => net.trunc(),
+                Err(_) => return Err(wrong(format!("`{text}` is no prefix"))),
+            },
+            (text, false) => IpNet::from(end(text)?),
+        };
+        if local.is_ipv4() != remote.addr().is_ipv4() {
+            return Err(wrong(format!("{local} and {} are of two address families", remote.addr())));
         }
-        if local == remote {
+        if IpNet::from(local) == remote {
             return Err(wrong(format!("both ends of the tunnel are {local}")));
         }
         Ok(Self { local, remote, gre: None })
@@ -68,18 +78,28 @@ impl Tunnel {
     }
 
     /// Returns the tunnel as the netisrs want it.
-    pub(crate) const fn to_net(&self) -> net::tunnel::Tunnel {
+    pub(crate) fn to_net(&self) -> net::tunnel::Tunnel {
         let encap = match self.gre {
             None => Encap::Ip,
             Some(key) => Encap::Gre { key },
         };
-        net::tunnel::Tunnel { local: self.local, remote: self.remote, encap }
+        net::tunnel::Tunnel {
+            local: self.local,
+            remote: self.remote.addr(),
+            remote_len: self.remote.prefix_len(),
+            encap,
+        }
     }
 }
 
 impl fmt::Display for Tunnel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{},{}", self.word(), self.local, self.remote)?;
+        write!(f, "{}:{},", self.word(), self.local)?;
+        match self.remote.prefix_len() {
+            0 => f.write_str("any")?,
+            len if len == self.remote.max_prefix_len() => write!(f, "{}", self.remote.addr())?,
+            _ => write!(f, "{}", self.remote)?,
+        }
         self.gre.flatten().map_or(Ok(()), |key| write!(f, ",key={key}"))
     }
 }
