@@ -15,6 +15,7 @@ pub mod firewall;
 pub mod frames;
 pub mod indirect;
 pub mod internet;
+pub mod links;
 pub mod overload;
 pub mod ping;
 pub mod program;

@@ -158,6 +158,11 @@ impl Router {
         Ok(router)
     }
 
+    /// Enters the link address of a neighbour.
+    pub fn set_neighbour(&mut self, ifindex: IfIndex, addr: core::net::IpAddr, mac: wire::ether::Mac) {
+        neigh::set_static(&mut self.netisr.cpu, neigh::Key { ifindex, addr }, mac);
+    }
+
     /// Fast forwarding from now on, with a cache for so many flows; or normal forwarding.
     pub fn cache_flows(&mut self, flows: Option<usize>) {
         self.netisr.set_flows(flows);

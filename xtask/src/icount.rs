@@ -61,6 +61,8 @@ const GUARDED: &[&str] = &[
     "ip6-nptv6",
     "ip6-nptv6-cached",
 ];
+/// Through interfaces that stand on others, and through a bridge. Packets in a turn are [`MANY`].
+const LINKS: &[&str] = &["vlan4", "vlan6", "gif4", "gif6", "vxlan4", "vxlan6", "bridge4", "bridge6"];
 /// Datagrams that a program reads in batches and sends back: one there and back counts as a packet.
 const ECHOES: &[&str] = &["udp4", "udp6"];
 /// Packets of the short runs, multiples of all of [`AT_ONCE`]; so many for each CPU at the least.
@@ -170,8 +172,13 @@ fn count_twice(program: &Path) -> Result<Counts> {
 
 fn each_case<T>(what: impl Fn(&str, usize) -> Result<T>) -> Result<BTreeMap<String, T>> {
     let cases = KINDS.iter().flat_map(|kind| AT_ONCE.iter().map(move |at_once| (*kind, *at_once)));
-    let many =
-        SEVERAL.iter().chain(GUARDED).chain(ECHOES).copied().chain(ELSEWHERE.iter().map(|(kind, _)| *kind));
+    let many = SEVERAL
+        .iter()
+        .chain(GUARDED)
+        .chain(LINKS)
+        .chain(ECHOES)
+        .copied()
+        .chain(ELSEWHERE.iter().map(|(kind, _)| *kind));
     cases
         .chain(many.map(|kind| (kind, MANY)))
         .chain(TALKING.iter().map(|kind| (*kind, TALKS)))

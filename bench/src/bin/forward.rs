@@ -5,7 +5,8 @@
 //! a router of two CPUs (or as many as it says) whose rings match them, `hash2` one whose devices also say what packets
 //! hash to, `cross2` one where all that a CPU receives is another's. `wire` moves the frames from the source to the sink
 //! without a stack between them: what the harness itself costs. `ip4-nat` and `ip6-1k-states` are a router with a firewall,
-//! as a row of [`bench::firewall::case`] describes it. In `udp4` and `udp6` a program has a socket of UDP, and sends datagrams back:
+//! as a row of [`bench::firewall::case`] describes it. `vxlan4` is a router whose routes lead into a VXLAN, `bridge6` a bridge of frames
+//! with IPv6 packets ([`bench::links`]). In `udp4` and `udp6` a program has a socket of UDP, and sends datagrams back:
 //! one there and back is a packet.
 //!
 //! `tcp-short2` and `tcp-echo2` are two hosts of two CPUs each: so many connections at a time on each CPU, which end behind an
@@ -22,9 +23,9 @@ use bench::frames::Family;
 use bench::program::{self, Misused};
 use bench::router::Router;
 use bench::short::{Behind, PORT, Pace, Pairs, Serves, Wanted};
-use bench::unused_features;
+use bench::{links, unused_features};
 
-const USAGE: &str = "forward ip4|ip6|all4|all6|udp4|udp6|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ip4-ROW|ip6-ROW PACKETS_A_TURN PACKETS | \
+const USAGE: &str = "forward ip4|ip6|all4|all6|udp4|udp6|vlan4|gif4|vxlan4|bridge4|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ip4-ROW|ip6-ROW PACKETS_A_TURN PACKETS | \
                      forward tcp-shortCPUS|tcp-echoCPUS CONCURRENT ANSWERS";
 
 fn main() -> ExitCode {
@@ -50,7 +51,10 @@ fn run(what: &str, turns: usize, at_once: usize) -> Result<String> {
         "wire" => bench::wire::pass(turns, at_once).ok(),
         other => match several_cpus(other) {
             Some((cpus, rings)) => route_among(cpus, rings, turns, at_once),
-            None => route_guarded(other, turns, at_once)?,
+            None => match route_over(other, turns, at_once) {
+                None => route_guarded(other, turns, at_once)?,
+                over => over,
+            },
         },
     };
     ensure!(forwarded == Some(turns * at_once), "{forwarded:?} frames of {} were forwarded", turns * at_once);
@@ -68,6 +72,14 @@ fn echo(family: Family, turns: usize, at_once: usize) -> Option<usize> {
 
 fn route_beside_all(family: Family, turns: usize, at_once: usize) -> Option<usize> {
     let mut router = unused_features::router(family).ok()?;
+    let before = router.forward(0, 0);
+    Some(router.forward(turns, at_once) - before)
+}
+
+/// Through an interface that stands on others, or a bridge.
+fn route_over(what: &str, turns: usize, at_once: usize) -> Option<usize> {
+    let (kind, family) = what.split_at_checked(what.len().checked_sub(1)?)?;
+    let mut router = links::router(kind, family.parse().ok()?)?.ok()?;
     let before = router.forward(0, 0);
     Some(router.forward(turns, at_once) - before)
 }

@@ -9,6 +9,7 @@ use bench::frames::Family;
 use bench::program::{self, Misused};
 use bench::veth::count::count;
 use bench::veth::doorbells::{Doorbells, doorbells};
+use bench::veth::frames::SINK_MAC;
 use bench::veth::generator::{Generator, Variety};
 use bench::veth::lab::Lab;
 use bench::veth::layout::Layout;
@@ -81,7 +82,10 @@ fn mask(count: &str) -> Result<u16> {
 }
 
 fn run(wanted: &Wanted) -> Result<String> {
-    let lab = Lab::new(wanted.family, wanted.layout)?;
+    let mut lab = Lab::new(wanted.family, wanted.layout)?;
+    if wanted.kind.is_bridge() {
+        lab.to = SINK_MAC;
+    }
     if let Measurement::Count(frames) = wanted.what {
         return count(&lab, wanted.kind, frames).map(|()| String::new());
     }

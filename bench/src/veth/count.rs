@@ -18,7 +18,7 @@ const BATCH: u32 = 64;
 pub fn count(lab: &Lab, kind: Kind, frames: u32) -> Result<()> {
     let mut forwarder = stepped(kind, lab)?;
     let ifindex = lab.source.netlink()?.link(SOURCE)?.index;
-    let flood = Flood::new(ifindex, &frames::frames(lab.family)?)?;
+    let flood = Flood::new(ifindex, &frames::frames(lab.family, lab.to)?)?;
     flood.set_pace(Pace { share: Pace::ALL, flows: 0, to: 0 })?;
     turn(&mut *forwarder);
     for _ in 0..frames / BATCH {

@@ -26,6 +26,8 @@ pub enum Side {
     In,
     /// Between router and sink.
     Out,
+    /// In a VXLAN between router and sink.
+    Vxlan,
 }
 
 /// The address of the router (1) or its neighbour (2) on a link.
@@ -34,6 +36,7 @@ pub const fn addr(family: Family, side: Side, host: u8) -> IpAddr {
     let side = match side {
         Side::In => 1,
         Side::Out => 2,
+        Side::Vxlan => 3,
     };
     match family {
         Family::Ip4 => IpAddr::V4(Ipv4Addr::new(10, side, 0, host)),
@@ -56,16 +59,16 @@ pub fn beyond(family: Family) -> IpNet {
     }
 }
 
-/// The frames, of which ports and the last 16 bits of the addresses may vary.
+/// The frames, to this station, of which ports and the last 16 bits of the addresses may vary.
 ///
 /// # Errors
 /// None is expected.
-pub fn frames(family: Family) -> Result<Frames> {
+pub fn frames(family: Family, to: Mac) -> Result<Frames> {
     let mut template = [0; FRAME_LEN];
     let l3 = ether::HEADER_LEN;
     let l4 = l3 + header_len(family);
     let ethertype = family_type(family);
-    let link = ether::Header { dst: IN_MAC, src: SOURCE_MAC, ethertype };
+    let link = ether::Header { dst: to, src: SOURCE_MAC, ethertype };
     template[..l3].copy_from_slice(&link.to_bytes());
     // What varies begins with 0, and its complement with all ones.
     let to = match family {
@@ -138,7 +141,7 @@ mod tests {
     #[test]
     fn checksums_are_right_whatever_varies() {
         for family in [Family::Ip4, Family::Ip6] {
-            let Frames { mut template, flow, to } = frames(family).unwrap();
+            let Frames { mut template, flow, to } = frames(family, IN_MAC).unwrap();
             for (flow_number, to_number) in [(0_u16, 0_u16), (0x1234, 0xfffe), (0xffff, 0x00ff)] {
                 for (varied, number) in [(flow, flow_number), (to, to_number)] {
                     template[usize::from(varied.at)..][..2].copy_from_slice(&number.to_ne_bytes());

@@ -45,7 +45,7 @@ impl Generator {
     /// What the kernel refuses.
     pub fn start(lab: &Lab, variety: Variety) -> Result<Self> {
         let ifindex = lab.source.netlink()?.link(SOURCE)?.index;
-        let flood = Arc::new(Flood::new(ifindex, &frames::frames(lab.family)?)?);
+        let flood = Arc::new(Flood::new(ifindex, &frames::frames(lab.family, lab.to)?)?);
         let (layout, running) = (lab.layout, Arc::clone(&flood));
         let namespace = lab.source.run(dev::netns::Netns::current)??;
         std::thread::Builder::new().name("generator".to_owned()).spawn(move || -> Result<()> {

@@ -12,6 +12,7 @@ use testbed::sink::Sink;
 use super::frames::{self, IN_MAC, OUT_MAC, SINK_MAC, SOURCE_MAC, Side};
 use super::layout::{Layout, ROUTER_CPU};
 use crate::frames::Family;
+use wire::ether::Mac;
 
 /// The router's interface towards the generator.
 pub const IN: &str = "pt-r0";
@@ -41,6 +42,8 @@ pub struct Lab {
     pub sink: Sink,
     /// IPv4 or IPv6.
     pub family: Family,
+    /// The station that frames are for.
+    pub to: Mac,
     /// Placement on processors.
     pub layout: Layout,
     /// Where the sink is.
@@ -66,7 +69,7 @@ impl Lab {
             Ok(ns.run(|| Sink::attach(ifindex))??)
         };
         let (at_source, sink) = (program(&source, SOURCE)?, program(&far, SINK)?);
-        Ok(Self { source, router, far, sink, family, layout, _source_has_a_program: at_source })
+        Ok(Self { source, router, far, sink, family, to: IN_MAC, layout, _source_has_a_program: at_source })
     }
 
     /// Gives the router's namespace addresses, a route, and neighbours that need not be asked for.
@@ -77,10 +80,8 @@ impl Lab {
         let (family, mut netlink) = (self.family, self.router.netlink()?);
         for (name, side) in [(IN, Side::In), (OUT, Side::Out)] {
             netlink.add_address(name, frames::net(family, side, 1))?;
-            let ethtool = self.router.run(|| Ethtool::open(name))??;
-            // Without a program, this is how a veth gets NAPI, which programs need to send to it.
-            ethtool.set_feature(Feature::Gro, true)?;
         }
+        self.enable_napi()?;
         let via = Some(frames::addr(family, Side::Out, 2));
         netlink.add_route(&Route { to: frames::beyond(family), via, ifindex: None })?;
         let (gateway, mac) = (frames::addr(family, Side::Out, 2).to_string(), SINK_MAC.to_string());
@@ -88,6 +89,17 @@ impl Lab {
         self.in_router("ip", &neighbour)?;
         let forwarding = ["ipv4.conf.all.forwarding", "ipv6.conf.all.forwarding"];
         self.router.run(|| forwarding.iter().try_for_each(|name| sysctl::set(name, 1)))??;
+        Ok(())
+    }
+
+    /// Gives the router's interfaces NAPI, which programs need to send to them: without a program, a veth gets it so.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn enable_napi(&self) -> Result<()> {
+        for name in [IN, OUT] {
+            self.router.run(|| Ethtool::open(name))??.set_feature(Feature::Gro, true)?;
+        }
         Ok(())
     }
 

@@ -20,6 +20,8 @@ pub use pantala::{Options, Pantala};
 pub enum Kind {
     /// The kernel, with rules of nftables.
     Kernel(Filter),
+    /// The kernel, through an interface that stands on the others.
+    KernelOver(Over),
     /// An XDP program of ours that asks the kernel's tables.
     Xdp,
     /// DPDK's testpmd on its AF_XDP driver.
@@ -30,13 +32,30 @@ pub enum Kind {
     Driver,
     /// pantala, with rules of ipfw.
     Pantala(Filter),
+    /// pantala, through an interface that stands on the others.
+    PantalaOver(Over),
     /// pantala, which offloads flows to the driver, with rules of ipfw.
     Offload(Filter),
     /// pantala, which rings a doorbell before the end of a turn for so many packets, of whatever length.
     Doorbell(u16),
 }
 
+/// An interface that stands on those towards generator and sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// A bridge of both.
+    Bridge,
+    /// A VXLAN whose other end is the sink, into which all routes lead.
+    Vxlan,
+}
+
 impl Kind {
+    /// Whether frames are for the sink's link address, as a bridge has them.
+    #[must_use]
+    pub const fn is_bridge(self) -> bool {
+        matches!(self, Self::KernelOver(Over::Bridge) | Self::PantalaOver(Over::Bridge))
+    }
+
     /// All of them, by name.
     pub const NAMES: &[(&str, Self)] = &[
         ("kernel", Self::Kernel(Filter::None)),
@@ -44,6 +63,10 @@ impl Kind {
         ("masquerade", Self::Kernel(Filter::Translating)),
         ("kernel-10", Self::Kernel(Filter::Rules(10))),
         ("kernel-1000", Self::Kernel(Filter::Rules(1000))),
+        ("kernel-bridge", Self::KernelOver(Over::Bridge)),
+        ("kernel-vxlan", Self::KernelOver(Over::Vxlan)),
+        ("pantala-bridge", Self::PantalaOver(Over::Bridge)),
+        ("pantala-vxlan", Self::PantalaOver(Over::Vxlan)),
         ("xdp", Self::Xdp),
         ("testpmd", Self::Testpmd),
         ("rings", Self::Rings),
@@ -129,9 +152,11 @@ pub fn stepped(kind: Kind, lab: &Lab) -> Result<Box<dyn Stepped>> {
 /// # Errors
 /// When something is missing on this machine, or it does not start.
 pub fn start(kind: Kind, lab: &Lab) -> Result<Box<dyn Router>> {
-    let usual = Options { filter: Filter::None, doorbell: None, offloads: false };
+    let usual = Options { filter: Filter::None, doorbell: None, offloads: false, over: None };
     let router: Box<dyn Router> = match kind {
         Kind::Kernel(filter) => Box::new(kernel::Kernel::start(lab, filter)?),
+        Kind::KernelOver(over) => Box::new(kernel::Kernel::over(lab, over)?),
+        Kind::PantalaOver(over) => Box::new(Pantala::start(lab, Options { over: Some(over), ..usual })?),
         Kind::Xdp => Box::new(xdp::Forward::start(lab)?),
         Kind::Testpmd => Box::new(testpmd::Testpmd::start(lab)?),
         Kind::Rings => Box::new(af_xdp::Worker::relay(lab)?),
@@ -144,7 +169,13 @@ pub fn start(kind: Kind, lab: &Lab) -> Result<Box<dyn Router>> {
     };
     let has_sockets = matches!(
         kind,
-        Kind::Testpmd | Kind::Rings | Kind::Driver | Kind::Pantala(_) | Kind::Offload(_) | Kind::Doorbell(_)
+        Kind::Testpmd
+            | Kind::Rings
+            | Kind::Driver
+            | Kind::Pantala(_)
+            | Kind::PantalaOver(_)
+            | Kind::Offload(_)
+            | Kind::Doorbell(_)
     );
     lab.place_receiver(if has_sockets { Receiver::Polled } else { Receiver::Thread })?;
     Ok(router)

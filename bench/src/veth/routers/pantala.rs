@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use dev::sys::process::end_with_parent;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Figures, Filter, Router, Sent};
-use crate::veth::frames::{self, Side};
+use super::{Figures, Filter, Over, Router, Sent};
+use crate::veth::frames::{self, SINK_MAC, Side};
 use crate::veth::lab::{IN, Lab, OUT};
 use crate::veth::layout::{Layout, ROUTER_CPU};
 use crate::veth::thread::Thread;
@@ -28,6 +28,8 @@ pub struct Options {
     pub doorbell: Option<u16>,
     /// Whether flows are offloaded to the driver.
     pub offloads: bool,
+    /// The interface through which it forwards.
+    pub over: Option<Over>,
 }
 
 /// The running program, and its folder.
@@ -56,6 +58,11 @@ impl Pantala {
         let child = command.spawn().with_context(|| program.display().to_string())?;
         let mut pantala = Self { child, program, folder };
         pantala.await_gateway(lab)?;
+        if options.over == Some(Over::Vxlan) {
+            let gateway = frames::addr(lab.family, Side::Vxlan, 2).to_string();
+            let word = if gateway.contains(':') { "ndp" } else { "arp" };
+            pantala.says(&[word, "-s", &gateway, &SINK_MAC.to_string()])?;
+        }
         Ok(pantala)
     }
 
@@ -157,7 +164,7 @@ fn remove(folder: &Path) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-fn config(lab: &Lab, Options { filter, doorbell, offloads }: Options) -> String {
+fn config(lab: &Lab, Options { filter, doorbell, offloads, over }: Options) -> String {
     let polling = match lab.layout {
         Layout::One => "never",
         Layout::Two => "always",
@@ -165,16 +172,19 @@ fn config(lab: &Lab, Options { filter, doorbell, offloads }: Options) -> String 
     };
     let interface = |name: &str, host: &str, side| {
         let net = frames::net(lab.family, side, 1);
+        let address = if over == Some(Over::Bridge) { String::new() } else { format!("\"{net}\"") };
         let offload = if offloads { "auto" } else { "off" };
         format!(
-            "[[interface]]\nname = \"{name}\"\ndevice = \"af_xdp:{host}\"\naddress = [\"{net}\"]\noffload = \"{offload}\"\n\n"
+            "[[interface]]\nname = \"{name}\"\ndevice = \"af_xdp:{host}\"\naddress = [{address}]\noffload = \"{offload}\"\n\n"
         )
     };
-    let (to, via) = (frames::beyond(lab.family), frames::addr(lab.family, Side::Out, 2));
+    let side = if over == Some(Over::Vxlan) { Side::Vxlan } else { Side::Out };
+    let (to, via) = (frames::beyond(lab.family), frames::addr(lab.family, side, 2));
     [
         format!("cpus = [{ROUTER_CPU}]\npolling = \"{polling}\"\nforwarding = true\n\n"),
         interface("in", IN, Side::In),
         interface("out", OUT, Side::Out),
+        over.map_or_else(String::new, |over| section(lab, over)),
         format!("[[route]]\nto = \"{to}\"\nvia = [\"{via}\"]\n\n"),
         filter
             .ipfw(lab.family)
@@ -184,4 +194,17 @@ fn config(lab: &Lab, Options { filter, doorbell, offloads }: Options) -> String 
         }),
     ]
     .concat()
+}
+
+/// The interface that stands on the others.
+fn section(lab: &Lab, over: Over) -> String {
+    let (device, side) = match over {
+        Over::Bridge => ("bridge:in,out".to_owned(), Side::Out),
+        Over::Vxlan => {
+            let [local, remote] = [1, 2].map(|host| frames::addr(lab.family, Side::Out, host));
+            (format!("vxlan:42,{local},{remote}"), Side::Vxlan)
+        }
+    };
+    let net = frames::net(lab.family, side, 1);
+    format!("[[interface]]\nname = \"over\"\ndevice = \"{device}\"\naddress = [\"{net}\"]\n\n")
 }

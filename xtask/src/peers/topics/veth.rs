@@ -64,8 +64,20 @@ pub fn contests() -> Vec<Contest> {
                 Claim::Ratio { of: 0, to: 6, need: Need::Shown },
             ],
         ),
+        beside("veth/bridge", "one CPU for all, a bridge, IPv4, 1 flow", ["pantala-bridge", "kernel-bridge"]),
+        beside(
+            "veth/vxlan",
+            "one CPU for all, into a VXLAN, IPv4, 1 flow",
+            ["pantala-vxlan", "kernel-vxlan"],
+        ),
         doorbells(),
     ]
+}
+
+/// pantala beside the kernel.
+fn beside(id: &'static str, what: &str, both: [&'static str; 2]) -> Contest {
+    let claims = vec![Claim::Ratio { of: 0, to: 1, need: Need::Shown }];
+    contest(id, what, both.map(|who| Veth::new(who, "one")), claims)
 }
 
 /// Claims where `pantala` is the first of `everybody`.
@@ -160,6 +172,10 @@ impl Case for Veth {
             "pantala-doorbell-4" => "pantala, a doorbell at 4 packets",
             "pantala-doorbell-16" => "pantala, a doorbell at 16 packets",
             "pantala-doorbell-256" => "pantala, a doorbell at 256 packets",
+            "kernel-bridge" => "kernel's bridge",
+            "kernel-vxlan" => "kernel's VXLAN",
+            "pantala-bridge" => "pantala, bridge",
+            "pantala-vxlan" => "pantala, VXLAN",
             "xdp" => "XDP, kernel's tables",
             "testpmd" => "testpmd mac, net_af_xdp",
             "rings" => "bare AF_XDP rings",
