@@ -17,10 +17,12 @@
 
 mod calls;
 mod input;
+mod listing;
 mod socket;
 
 pub use self::calls::{Open, close, open, ready, recv, send, send_by, show};
 pub(crate) use self::input::{Delivered, received, sent};
+pub use self::listing::{Listed, list};
 pub use self::socket::{Id, QUEUE_BYTES, Ready, Received, SOCKETS_MAX, Sockets};
 
 #[cfg(test)]

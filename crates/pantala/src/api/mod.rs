@@ -21,6 +21,7 @@
 //! | `POST /v1/tcp/drop` | [`TcpEnds`]: end the connection between them |
 //! | `GET /v1/udp/sockets?after=&limit=` | [`UdpSockets`], a page of them |
 //! | `GET /v1/raw/sockets?after=&limit=` | [`RawSockets`] of ICMP, a page of them |
+//! | `GET /v1/packet/sockets` | packet sockets: a list of [`PacketSocket`] |
 //! | `GET /v1/groups` | multicast groups that the host is in: a list of [`Group`] |
 //! | `GET /v1/sysctl`, `PUT /v1/sysctl/NAME` | [`Sysctl`]; [`SysctlChange`], answered by [`SysctlChanged`] |
 //! | `POST /v1/ping` | [`PingRequest`]; answered by a stream of [`PingEvent`], one JSON value a line |

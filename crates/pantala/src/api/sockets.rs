@@ -1,7 +1,8 @@
 //! The interface between the admin API and TCP, UDP and ICMP.
 
 use super::types::{
-    Error, Group, ProgramSockets, Programs, RawSockets, TcpConnections, TcpEnds, TcpListeners, UdpSockets,
+    Error, Group, PacketSocket, ProgramSockets, Programs, RawSockets, TcpConnections, TcpEnds, TcpListeners,
+    UdpSockets,
 };
 
 /// Connections and sockets that can be looked at; a part of [`super::stack::Stack`].
@@ -37,6 +38,14 @@ pub trait Sockets {
     /// # Errors
     /// As for connections.
     fn raw_sockets(&mut self, after: Option<&str>, limit: usize) -> Result<RawSockets, Error>;
+
+    /// The packet sockets: there are few.
+    ///
+    /// # Errors
+    /// As for connections.
+    fn packet_sockets(&mut self) -> Result<Vec<PacketSocket>, Error> {
+        Ok(Vec::new())
+    }
 
     /// The multicast groups that the host is in, link by link.
     ///

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use super::{Failure, Session};
 use crate::api::client::escaped;
 use crate::api::{
-    Family, ProgramSocket, ProgramSockets, RawSocket, RawSockets, TcpConnection, TcpConnections, TcpListener,
-    TcpListeners, UdpSocket, UdpSockets,
+    Family, PacketSocket, ProgramSocket, ProgramSockets, RawSocket, RawSockets, TcpConnection,
+    TcpConnections, TcpListener, TcpListeners, UdpSocket, UdpSockets,
 };
 use crate::show::sockets as show;
 
@@ -124,6 +124,8 @@ struct Everything {
     udp: Option<Vec<UdpSocket>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     icmp: Option<Vec<RawSocket>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packet: Option<Vec<PacketSocket>>,
 }
 
 impl Which {
@@ -166,6 +168,14 @@ impl Which {
         Ok(Some(found))
     }
 
+    /// Returns the packet sockets, which are of no protocol and no family, if all sockets are to be shown.
+    fn packet_sockets(&self, session: &mut Session<'_>) -> Result<Option<Vec<PacketSocket>>, Failure> {
+        if !self.all || self.protocol.is_some() || self.family.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(session.client.get("/v1/packet/sockets")?))
+    }
+
     pub(crate) fn show(&self, session: &mut Session<'_>) -> Result<(), Failure> {
         if session.json {
             return self.show_json(session);
@@ -187,6 +197,9 @@ impl Which {
         if let Some(sockets) = self.raw_sockets(session)? {
             session.term.show(&show::raw(&sockets))?;
         }
+        if let Some(sockets) = self.packet_sockets(session)? {
+            session.term.show(&show::packet(&sockets))?;
+        }
         Ok(())
     }
 
@@ -202,7 +215,8 @@ impl Which {
             rows.into_iter().filter(|row| self.is_of(row.ends.local)).collect::<Vec<_>>()
         };
         let (udp, icmp) = (self.sockets(session)?, self.raw_sockets(session)?);
-        let everything = Everything { tcp_listeners, tcp: tcp.map(of_family), udp, icmp };
+        let packet = self.packet_sockets(session)?;
+        let everything = Everything { tcp_listeners, tcp: tcp.map(of_family), udp, icmp, packet };
         session.show(&everything, |_| String::new())
     }
 }

@@ -5,8 +5,8 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, HashMap};
 
 use crate::api::{
-    Bound, ProgramSocket, ProgramSocketKind, RawSocket, TcpConnection, TcpEnds, TcpInfo, TcpListener,
-    UdpSocket,
+    Bound, PacketSocket, ProgramSocket, ProgramSocketKind, RawSocket, TcpConnection, TcpEnds, TcpInfo,
+    TcpListener, UdpSocket,
 };
 
 /// The unmodified programs that sockets belong to.
@@ -121,6 +121,22 @@ pub(crate) fn raw(sockets: &[RawSocket]) -> String {
         let end = |addr: &IpAddr| end(*addr, 0, interface.as_deref());
         let foreign = Option::as_ref(foreign).map_or_else(|| "*.*".to_owned(), end);
         line(proto, (bytes, 0), (&end(local), &foreign), "")
+    };
+    lines.into_iter().map(text).collect()
+}
+
+/// A line for each packet socket; those that are on all CPUs have one.
+pub(crate) fn packet(sockets: &[PacketSocket]) -> String {
+    let (mut seen, mut lines) = (BTreeMap::new(), BTreeMap::new());
+    for PacketSocket { cpu, interface, takes, recv_q, .. } in sockets {
+        let key = (interface, takes);
+        let before: &mut usize = seen.entry((cpu, key)).or_default();
+        *lines.entry((key, *before)).or_insert(0) += recv_q;
+        *before += 1;
+    }
+    let text = |(((interface, takes), _), bytes): (((&Option<String>, &bool), _), u64)| {
+        let interface = interface.as_deref().unwrap_or("*");
+        line("pkt", (bytes, 0), (interface, "*"), if *takes { "takes" } else { "" })
     };
     lines.into_iter().map(text).collect()
 }

@@ -4,6 +4,7 @@ use pkt::PktVec;
 use wire::bpf::{Packet, Program};
 
 use super::calls::Open;
+use super::listing::Listed;
 use crate::base::time::Instant;
 use crate::host::app::{AppId, Noted, Watch};
 use crate::host::dgram::{Queue, Record};
@@ -183,6 +184,15 @@ impl Sockets {
     /// Whether there is no socket.
     pub(super) fn is_empty(&self) -> bool {
         self.slots.iter().all(Option::is_none)
+    }
+
+    /// Returns what is said of each.
+    pub(super) fn list(&self) -> impl Iterator<Item = Listed> + '_ {
+        let listed = |socket: &Socket| {
+            let Open { ifindex, takes, .. } = socket.wanted;
+            Listed { ifindex, takes, ready: socket.ready() }
+        };
+        self.slots.iter().filter_map(Option::as_deref).map(listed)
     }
 
     /// The sockets, and the scratch memory.

@@ -10,8 +10,8 @@ use super::requests::{PAGE, Parameter, Requests, about, may};
 use super::routes::{Answer, done, json, read};
 use crate::api::firewall::routes::{ROWS, ROWS_MAX};
 use crate::api::types::{
-    Error, ErrorKind, Group, ProgramSockets, Programs, RawSockets, TcpConnections, TcpEnds, TcpListeners,
-    UdpSockets,
+    Error, ErrorKind, Group, PacketSocket, ProgramSockets, Programs, RawSockets, TcpConnections, TcpEnds,
+    TcpListeners, UdpSockets,
 };
 
 const CONNECTIONS: &[Parameter] = &[
@@ -39,6 +39,7 @@ pub(super) fn requests() -> Requests {
             raw_sockets,
             about("A page of raw sockets").query(PAGE).answers::<RawSockets>(),
         )
+        .get("/v1/packet/sockets", packet_sockets, about("Packet sockets").answers::<Vec<PacketSocket>>())
         .get("/v1/programs", programs, about("Unmodified programs").answers::<Option<Programs>>())
         .get(
             "/v1/programs/sockets",
@@ -70,6 +71,10 @@ async fn raw_sockets(State(stack): State<SharedStack>, params: Params) -> Answer
     let values = values(params)?;
     let (after, limit) = values.page();
     Ok(json(&stack.stack().raw_sockets(after, limit)?))
+}
+
+async fn packet_sockets(State(stack): State<SharedStack>) -> Answer {
+    Ok(json(&stack.stack().packet_sockets()?))
 }
 
 async fn groups(State(stack): State<SharedStack>) -> Answer {

@@ -61,8 +61,8 @@ pub use route::{
 };
 pub use route_source::{RouteSource, RouteSourceState};
 pub use socket::{
-    Bound, Group, RawSocket, RawSockets, TcpConnection, TcpConnections, TcpEnds, TcpInfo, TcpListener,
-    TcpListeners, TcpOwner, TcpState, UdpSocket, UdpSockets,
+    Bound, Group, PacketSocket, RawSocket, RawSockets, TcpConnection, TcpConnections, TcpEnds, TcpInfo,
+    TcpListener, TcpListeners, TcpOwner, TcpState, UdpSocket, UdpSockets,
 };
 pub use stats::{Counter, Counters, DropCount, Netisr, Pool};
 pub use sysctl::{Sysctl, SysctlChange, SysctlChanged};

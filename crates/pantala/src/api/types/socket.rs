@@ -278,6 +278,22 @@ pub struct RawSocket {
     pub messages: u64,
 }
 
+/// A packet socket, on one CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
+pub struct PacketSocket {
+    /// The CPU.
+    pub cpu: u32,
+    /// Its interface; none for all devices.
+    pub interface: Option<String>,
+    /// What it selects is kept from the stack.
+    pub takes: bool,
+    /// Bytes that wait to be read.
+    pub recv_q: u64,
+    /// Frames that wait to be read.
+    pub frames: u64,
+}
+
 /// A multicast group on the link of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]

@@ -10,13 +10,14 @@ use net::tables::IfIndex;
 use net::tcp::congestion::Algorithm;
 use net::tcp::tcb::{Info, State, Times};
 use net::tcp::{self, ListedListener, Owner};
-use net::{raw, udp};
+use net::{packet, raw, udp};
 
 use super::super::control::Control;
 use crate::api::sockets::Sockets;
 use crate::api::{
-    Bound, Error, ErrorKind, Group, ProgramSockets, Programs, RawSocket, RawSockets, TcpConnection,
-    TcpConnections, TcpEnds, TcpInfo, TcpListener, TcpListeners, TcpOwner, TcpState, UdpSocket, UdpSockets,
+    Bound, Error, ErrorKind, Group, PacketSocket, ProgramSockets, Programs, RawSocket, RawSockets,
+    TcpConnection, TcpConnections, TcpEnds, TcpInfo, TcpListener, TcpListeners, TcpOwner, TcpState,
+    UdpSocket, UdpSockets,
 };
 use crate::programs::Asker;
 
@@ -87,6 +88,21 @@ impl Sockets for Control {
             messages: listed.ready.messages as u64,
         };
         Ok(RawSockets { sockets: page.rows.into_iter().map(socket).collect(), next: page.next })
+    }
+
+    fn packet_sockets(&mut self) -> Result<Vec<PacketSocket>, Error> {
+        let all = self.cpus.call_all(|netisr| packet::list(&netisr.cpu))?;
+        let processors = self.cpus.iter().map(|cpu| u32::try_from(cpu.processor).unwrap_or(u32::MAX));
+        let socket = |(cpu, listed): (u32, packet::Listed)| PacketSocket {
+            cpu,
+            interface: self.name_of(listed.ifindex),
+            takes: listed.takes,
+            recv_q: listed.ready.bytes as u64,
+            frames: listed.ready.frames as u64,
+        };
+        let each =
+            processors.zip(all).flat_map(|(cpu, listed)| listed.into_iter().map(move |one| (cpu, one)));
+        Ok(each.map(socket).collect())
     }
 
     fn groups(&mut self) -> Result<Vec<Group>, Error> {
