@@ -88,6 +88,96 @@ fn a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it() {
     assert!(lab.pantala().shows("ndp -p").contains("fd99:1::/64"));
 }
 
+fn an_address_that_autoconfiguration_has_made_is_removed_by_the_command() {
+    const TEST: &str = "autoconf::an_address_that_autoconfiguration_has_made_is_removed_by_the_command";
+    if !need::program("radvd") {
+        return;
+    }
+    let Some(lab) = Lab::start_with(TEST, &[Link::new(Attach::Tap)], "autoconf = true\n") else { return };
+    let host = &lab.hosts[0];
+    let name = host.ifname();
+    let own = || {
+        let interface = lab.pantala().json(&format!("ifconfig {name}"));
+        let is_own = |addr: &&Value| addr["autoconf"] == true && addr["state"] == "preferred";
+        interface["addresses"].as_array()?.iter().find(is_own).cloned()
+    };
+    let radvd = Radvd::start(host, &[]);
+    let found = until("pantala has an address in the router's prefix", own);
+    let address = found["address"].as_str().unwrap();
+    assert_eq!(ping(&host.netns, address.parse().unwrap(), 3), 3);
+    // A router that goes on would have it made again.
+    drop(radvd);
+    lab.pantala().shows(&format!("ifconfig {name} inet6 {address} -alias"));
+    until("the address is gone", || own().is_none().then_some(()));
+    assert_eq!(ping(&host.netns, address.parse().unwrap(), 1), 0, "nobody has it");
+    assert_eq!(ping(&host.netns, host.router(Family::V6), 3), 3, "others stay");
+}
+
+/// A server of addresses on a host's link, until it is dropped.
+struct Dnsmasq(Child, #[expect(dead_code, reason = "it goes with the value")] Folder);
+
+impl Dnsmasq {
+    fn start(host: &Host) -> Self {
+        let folder = Folder::new();
+        let v4 = |last| host.neighbour(Family::V4, last);
+        let mut command = Command::new("dnsmasq");
+        command.args(["--no-daemon", "--conf-file=/dev/null", "--port=0", "--no-ping", "--user=root"]);
+        command.arg(format!("--interface={}", host.inside()));
+        command.arg(format!("--dhcp-range={},{},255.255.255.0,10m", v4(100), v4(110)));
+        command.arg(format!("--dhcp-option=3,{}", v4(2)));
+        command.arg(format!("--dhcp-leasefile={}", folder.file("leases").display()));
+        command.arg(format!("--pid-file={}", folder.file("pid").display()));
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Self(host.netns.put(&mut command).unwrap().spawn().unwrap(), folder)
+    }
+}
+
+impl Drop for Dnsmasq {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn of_two_leases_that_of_the_interface_with_the_least_metric_leads() {
+    const TEST: &str = "autoconf::of_two_leases_that_of_the_interface_with_the_least_metric_leads";
+    if !need::program("dnsmasq") {
+        return;
+    }
+    let Some(lab) = Lab::start(TEST, &[Link::new(Attach::Tap), Link::new(Attach::Tap)]) else { return };
+    let _servers: Vec<Dnsmasq> = lab.hosts.iter().map(Dnsmasq::start).collect();
+    let section = |(host, metric): (&Host, u32)| {
+        let (name, port) = (host.ifname(), host.outside());
+        format!(
+            "[[interface]]\nname = \"{name}\"\ndevice = \"tap:{port}\"\nrings = 1\nmtu = 1500\nmetric = {metric}\naddress = \"dhcp\"\n"
+        )
+    };
+    let sections: String = lab.hosts.iter().zip([20, 10]).map(section).collect();
+    lab.pantala().rewrite_config(&format!("forwarding = true\n{sections}"));
+    lab.pantala().shows("reload");
+    let leads = |wanted: &Host| {
+        until("the default route leads there", || {
+            let routes = lab.pantala().json("netstat -rn");
+            let default = routes.as_array()?.iter().find(|route| route["to"] == "0.0.0.0/0")?;
+            let hop = &default["next_hops"][0];
+            let gateway = wanted.addr(Family::V4).to_string();
+            (hop["interface"] == wanted.ifname() && hop["gateway"] == gateway).then_some(())
+        });
+    };
+    let (first, second) = lab.pair();
+    until("both have a lease", || {
+        let has = |host: &Host| {
+            lab.pantala().interface(&host.ifname()).addresses.iter().any(|own| own.address.is_ipv4())
+        };
+        lab.hosts.iter().all(has).then_some(())
+    });
+    leads(second);
+    lab.pantala().shows(&format!("ifconfig {} metric 30", second.ifname()));
+    leads(first);
+    lab.pantala().shows(&format!("ifconfig {} metric 5", second.ifname()));
+    leads(second);
+}
+
 fn an_advertisement_of_the_prefix_of_another_interface_is_refused_and_what_is_shown_is_used() {
     const TEST: &str =
         "autoconf::an_advertisement_of_the_prefix_of_another_interface_is_refused_and_what_is_shown_is_used";
@@ -130,6 +220,8 @@ fn an_advertisement_of_the_prefix_of_another_interface_is_refused_and_what_is_sh
 }
 
 harness::tests![
+    an_address_that_autoconfiguration_has_made_is_removed_by_the_command,
+    of_two_leases_that_of_the_interface_with_the_least_metric_leads,
     a_linux_router_gives_pantala_an_address_and_a_way_to_what_is_behind_it,
     an_advertisement_of_the_prefix_of_another_interface_is_refused_and_what_is_shown_is_used,
 ];

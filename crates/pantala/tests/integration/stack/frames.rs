@@ -41,6 +41,12 @@ fn open(stack: &Stack, name: &str, ethertype: u16, takes: bool) -> PacketSocket 
     socket
 }
 
+/// The packet sockets of a stack as `netstat -a` has them: interface, and whether frames are kept from the stack.
+fn listed(stack: &Stack) -> Vec<(String, bool)> {
+    let all = stack.admin().packet_sockets().unwrap();
+    all.into_iter().map(|socket| (socket.interface.unwrap_or_default(), socket.takes)).collect()
+}
+
 /// A frame to all bridges, of one type and with a number.
 fn frame(ethertype: u16, seq: u32) -> Vec<u8> {
     let addrs = [1, 0x80, 0xc2, 0, 0, 0x0e, 2, 0, 0, 0, 0, 7];
@@ -52,6 +58,11 @@ fn frames_go_from_thread_to_thread_by_their_type_in_order() {
     for name in ["lan", "vlan10"] {
         let (sends, hears) = (open(&one, name, LLDP, false), open(&other, name, LLDP, false));
         let eapol = open(&other, name, EAPOL, true);
+        let listed = listed(&other);
+        assert!(
+            listed.contains(&(name.to_owned(), false)) && listed.contains(&(name.to_owned(), true)),
+            "{listed:?}"
+        );
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for seq in 0..2000 {
