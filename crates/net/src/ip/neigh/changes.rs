@@ -63,3 +63,36 @@ pub(super) fn note(cpu: &mut Cpu, key: Key, before: Option<Mac>, mac: Option<Mac
         changes.lost += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv6Addr};
+
+    use super::super::{delete, set_static};
+    use super::*;
+    use crate::testkit::Bench;
+
+    #[test]
+    fn changes_are_noted_only_for_a_reader_and_what_it_misses_is_counted() {
+        let mut bench = Bench::with(1, 1, |_| ());
+        let cpu = &mut bench.netisrs[0].cpu;
+        let key = |n: usize| {
+            let addr = Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::try_from(n).unwrap());
+            Key { ifindex: 1, addr: IpAddr::V6(addr) }
+        };
+        let mac = Mac([2, 0, 0, 0, 0, 7]);
+        assert!(set_static(cpu, key(0), mac));
+        assert_eq!(take_changes(cpu), NeighChanges::default());
+        watch(cpu, true);
+        (1..=CHANGES_MAX + 3).for_each(|n| assert!(set_static(cpu, key(n), mac)));
+        let taken = take_changes(cpu);
+        assert_eq!((taken.list.len(), taken.lost), (CHANGES_MAX, 3));
+        assert_eq!((taken.list[0].key, taken.list[0].before, taken.list[0].mac), (key(1), None, Some(mac)));
+        assert!(delete(cpu, key(1)));
+        let taken = take_changes(cpu);
+        assert_eq!((taken.list[0].before, taken.list[0].mac, taken.lost), (Some(mac), None, 0));
+        watch(cpu, false);
+        assert!(delete(cpu, key(2)));
+        assert_eq!(take_changes(cpu), NeighChanges::default());
+    }
+}
