@@ -431,6 +431,7 @@ mod tests {
             ("gre:192.0.2.1", "names no other end", "gre:LOCAL,REMOTE[,key=N]"),
             ("gre:192.0.2.1,192.0.2.2,key=x", "`x` is no key", "key=N"),
             ("gre:192.0.2.1,192.0.2.2,kay=1", "`192.0.2.2,kay=1` is no address", "key=N"),
+            ("gif:192.0.2.1,198.51.100.0/33", "`198.51.100.0/33` is no prefix", "gif:LOCAL,REMOTE"),
             ("gif:192.0.2.1,far", "`far` is no address", "gif:LOCAL,REMOTE"),
             ("gif:192.0.2.1,2001:db8::1", "two address families", "gif:2001:db8::1"),
             ("gif:192.0.2.1,192.0.2.1", "both ends of the tunnel", "gif:LOCAL,REMOTE"),

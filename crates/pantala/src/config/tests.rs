@@ -272,7 +272,7 @@ fn a_tunnel_begins_at_an_address_and_has_no_frames() {
             ("queue = \"fifo\"", "a tunnel has no queue of its own", "where the outer packets leave"),
             ("autoconf = true", "a tunnel has no link where routers advertise", "give it addresses"),
             ("[interface.ra]", "a tunnel has no link where routers advertise", "give it addresses"),
-            ("[[interface]]\ndevice = \"vlan:far,7\"", "`far` is a tunnel", "over a device"),
+            ("[[interface]]\ndevice = \"vlan:far,7\"", "`far` has no frames", "over a device"),
         ] {
             let wrong = read(&format!("device = \"{device}\"\n{text}")).unwrap_err();
             assert!(
@@ -284,6 +284,31 @@ fn a_tunnel_begins_at_an_address_and_has_no_frames() {
     let wrong = read("device = \"gif:192.0.2.7,198.51.100.1\"").unwrap_err();
     let message = "no interface has the address 192.0.2.7 of this end";
     assert!(wrong.list.iter().any(|one| one.message == message), "{wrong}");
+}
+
+#[test]
+fn a_tun_has_no_link_address_and_nothing_that_needs_frames() {
+    let read = |text: &str| {
+        let tun = "[[interface]]\nname = \"far\"\ndevice = \"tun:t0\"\n";
+        Config::parse("t", &format!("{tun}{text}"), &machine())
+    };
+    let config = read("address = [\"192.0.2.1/24\", \"2001:db8::1/64\"]\nrings = 2\nmtu = 1400\n").unwrap();
+    assert_eq!((config.interfaces[0].rings, config.interfaces[0].mtu), (Some(2), Some(1400)));
+    let link = "a TUN has no link";
+    for (text, message, help) in [
+        ("autoconf = true", link, "give it addresses"),
+        ("[interface.ra]", link, "give it addresses"),
+        ("address = \"dhcp\"", link, "give it addresses"),
+        ("mac = \"02:00:00:00:00:01\"", "a TUN has no link address", "leave `mac` out"),
+        ("[[interface]]\ndevice = \"vlan:far,7\"", "`far` has no frames", "over a device"),
+        ("[[interface]]\ndevice = \"bridge:far\"", "`far` is a TUN", "use a TAP"),
+        ("[[interface]]\ndevice = \"pppoe:far\"", "`far` has no frames", "name a device"),
+        ("[[interface]]\ndevice = \"tap:t0\"", "this device is already used", "one device"),
+    ] {
+        let wrong = read(text).unwrap_err();
+        let is_it = wrong.list.iter().any(|one| one.message.contains(message) && one.help.contains(help));
+        assert!(is_it, "{text}: {wrong}");
+    }
 }
 
 #[test]

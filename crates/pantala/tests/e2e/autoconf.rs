@@ -109,7 +109,7 @@ fn an_address_that_autoconfiguration_has_made_is_removed_by_the_command() {
     drop(radvd);
     lab.pantala().shows(&format!("ifconfig {name} inet6 {address} -alias"));
     until("the address is gone", || own().is_none().then_some(()));
-    assert_eq!(ping(&host.netns, address.parse().unwrap(), 1), 0, "nobody has it");
+    assert_eq!(ping(&host.netns, address.parse().unwrap(), 1), 0, "no host has it");
     assert_eq!(ping(&host.netns, host.router(Family::V6), 3), 3, "others stay");
 }
 

@@ -58,7 +58,11 @@ fn a_tun_is_created_used_and_destroyed_while_packets_flow() {
         for family in Family::BOTH {
             netlink.add_address("tun7", IpNet::new_assert(addr(family, 2), family.pick(24, 64))).unwrap();
         }
-        lab.both(|family| assert_eq!(ping(&host.netns, addr(family, 1), 5), 5));
+        lab.both(|family| {
+            // The kernel has its route some time after its interface is up.
+            until("the first answer", || (ping(&host.netns, addr(family, 1), 1) == 1).then_some(()));
+            assert_eq!(ping(&host.netns, addr(family, 1), 5), 5);
+        });
         pantala.shows("ifconfig tun7 destroy");
         until("the kernel's end goes, too", || netlink.link("tun7").is_err().then_some(()));
     }

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn changes_have_the_names_of_routing_messages() {
-        let mac: crate::Mac = "02:00:00:00:00:07".parse().unwrap();
+        let mac = crate::Mac(wire::ether::Mac([2, 0, 0, 0, 0, 7]));
         let interface = "lan".to_owned();
         let at_ns = 3_723_000_004_000;
         for (change, says) in [

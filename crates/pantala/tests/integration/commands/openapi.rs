@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::commands::server::World;
 
 /// Requests whose answers are no JSON values, or need a running stack.
-const OTHERS: [&str; 2] = ["/metrics", "/v1/stream"];
+const OTHERS: [&str; 3] = ["/metrics", "/v1/stream", "/v1/changes"];
 
 fn client(world: &World) -> Client {
     Client::new(&world.folder.socket()).unwrap()

@@ -48,6 +48,9 @@ fn is_tunnel(drafts: &[DraftInterface], name: &str) -> bool {
 
 /// Reports the keys that mean nothing to an interface without frames.
 fn without_link(draft: &DraftInterface, report: &mut Report<'_>) {
+    if let Some(mac) = &draft.mac {
+        report.add(&mac.span, "a TUN has no link address", "leave `mac` out");
+    }
     let has_link_keys = draft.autoconf.is_some()
         || draft.ra.is_some()
         || draft.dhcp.is_some()
