@@ -34,7 +34,7 @@ pantala ifconfig [-a] | -l | IF
 pub(crate) const HELP: &str = "  -a         every interface (the default)
   -l         only their names
   create     add an interface, over another one or with a DEVICE as in the
-             configuration file
+             configuration file; tap0 and tun0 are such of the kernel
   destroy    remove it
   ADDRESS    of IPv4: replaces the first one; of IPv6: is added
   alias      add the address beside the others
@@ -58,6 +58,7 @@ Examples:
   pantala ifconfig lan 192.0.2.7/24 alias
   pantala ifconfig vlan10 create vlan 10 vlandev lan inet 10.0.10.1/24
   pantala ifconfig gif0 create tunnel 192.0.2.1 198.51.100.1
+  pantala ifconfig tun0 create inet 10.9.0.1/24
   pantala ifconfig bridge0 create addm lan1 addm lan2 inet 192.0.2.1/24
   pantala ifconfig bridge0 static lan1 02:00:00:00:00:07
   pantala ifconfig bridge0 stp priority 4096 edge lan2

@@ -169,7 +169,7 @@ impl Which {
     }
 
     /// Returns the packet sockets, which are of no protocol and no family, if all sockets are to be shown.
-    fn packet_sockets(&self, session: &mut Session<'_>) -> Result<Option<Vec<PacketSocket>>, Failure> {
+    fn packet_sockets(&self, session: &Session<'_>) -> Result<Option<Vec<PacketSocket>>, Failure> {
         if !self.all || self.protocol.is_some() || self.family.is_some() {
             return Ok(None);
         }

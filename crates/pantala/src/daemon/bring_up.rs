@@ -67,8 +67,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         offload: cpus.offload.clone(),
     };
     // Before devices are opened, so that none goes unseen.
-    let monitor = LinkMonitor::open()
-        .map_err(|why| StackError::System { doing: "listen to changes of interfaces", why: why.into() })?;
+    let monitor = LinkMonitor::open().map_err(|why| system("listen to changes of interfaces")(why.into()))?;
     let routing = Routing::new().map_err(system("reserve memory for routes"))?;
     let key = entropy::key().map_err(system("draw a key"))?;
     let firewall = FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory"))?;
