@@ -152,6 +152,25 @@ fn a_million_lookups_between_changes_are_those_of_a_naive_table() {
     }
 }
 
+/// Lookups ask for nodes ahead once there are many, so the way there differs from that in a small table.
+#[test]
+fn a_table_larger_than_a_cache_answers_like_a_naive_table() {
+    let mut rib = Rib::new(Bounds::SMALL).unwrap();
+    let (mut naive, mut dice) = (Naive::default(), Dice(7));
+    let nets = (0..1500_u32).map(|n| Ipv4Addr::from_bits(n.wrapping_mul(0x9e37_79b9)).into());
+    let nets: Vec<_> =
+        nets.map(|addr: IpAddr| Prefix::new(addr, 24 + dice.below(9) as u8).unwrap()).collect();
+    for net in &nets {
+        let hop = dice.to();
+        assert_eq!(rib.load(&[set(*net, &[hop.into()])]), []);
+        naive.0.insert(*net, hop);
+    }
+    assert!(rib.usage().nodes4.0 > v4::LARGE, "{:?}", rib.usage());
+    let addrs: Vec<_> = (0..3000).map(|at| probe(&mut dice, false, &nets, at)).collect();
+    let right: Vec<_> = addrs.iter().map(|addr| naive.lookup(*addr)).collect();
+    assert_eq!(answers(&rib, &addrs), right);
+}
+
 /// A site's networks come and go one by one, of several lengths, also longer than the half of an address.
 #[test]
 fn nodes_that_fill_up_and_empty_again_answer_like_a_naive_table() {

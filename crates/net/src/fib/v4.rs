@@ -8,7 +8,8 @@
     reason = "keys and words are taken apart, and what is cut off is another part"
 )]
 
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::io;
 
 use pkt::atomic_array::Words;
@@ -21,6 +22,8 @@ use super::{Full, HopId};
 const BLOCK: usize = 64;
 const ROOT: usize = 1 << 16;
 const NODE: usize = 1 << 8;
+/// Nodes from which on lookups ask for them ahead: a megabyte. Of fewer, a load takes no longer than asking does.
+pub(super) const LARGE: usize = 1 << 10;
 /// Bits of the key that are used up when a table of this level has been indexed.
 const ENDS: [u8; 3] = [16, 24, 32];
 
@@ -28,6 +31,8 @@ const ENDS: [u8; 3] = [16, 24, 32];
 #[derive(Debug)]
 pub(super) struct Table {
     words: Words,
+    /// Whether more nodes are in use than a cache holds.
+    is_large: AtomicBool,
 }
 
 /// The writer's part of the table.
@@ -43,7 +48,10 @@ impl Table {
         let end = u32::try_from(first + nodes).ok().filter(|end| end.leading_zeros() > 1);
         let end = end.ok_or(io::ErrorKind::InvalidInput)?;
         let words = Words::zeroed(ROOT + nodes * NODE)?;
-        Ok((Self { words }, Writer { nodes: Pieces::new(first as u32, end, 1) }))
+        Ok((
+            Self { words, is_large: AtomicBool::new(false) },
+            Writer { nodes: Pieces::new(first as u32, end, 1) },
+        ))
     }
 
     /// The hops of many keys.
@@ -63,9 +71,15 @@ impl Table {
             *word = root[(key >> 16) as usize].load(Acquire);
             any |= *word;
         }
+        let is_large = self.is_large.load(Relaxed);
         for shift in [8, 0] {
             if !word::is_node(core::mem::take(&mut any)) {
                 break;
+            }
+            if is_large {
+                for (word, key) in words.iter().zip(keys) {
+                    self.ask_for(*word, key >> shift & 0xff);
+                }
             }
             for (word, key) in words.iter_mut().zip(keys) {
                 *word = self.down(*word, key >> shift & 0xff);
@@ -84,6 +98,13 @@ impl Table {
         let is_node = word::is_node(word);
         let below = self.load(if is_node { word << 8 | byte } else { 0 });
         if is_node { below } else { word }
+    }
+
+    /// Prefetches the slot that a node has for a byte; for a leaf, one that is there anyway.
+    #[inline]
+    fn ask_for(&self, word: u32, byte: u32) {
+        let is_node = (word >> 31).wrapping_neg();
+        self.words.prefetch(((word << 8 | byte) & is_node) as usize * size_of::<u32>());
     }
 
     /// The leaf of one key.
@@ -121,6 +142,7 @@ impl Writer {
         if !edit.ends {
             self.make_way(table, key, len)?;
         }
+        table.is_large.store(self.nodes.used() >= LARGE, Relaxed);
         let path = TriePath::to(table, key, len);
         if path.is_short_of(len) {
             return Ok(());
