@@ -359,6 +359,14 @@ impl Pkt {
         self.slot_head().next.is_some()
     }
 
+    /// Whether the packet is in one buffer, and a window on its first bytes lies where they are.
+    #[inline]
+    #[must_use]
+    pub fn is_in_window(&self) -> bool {
+        let head = self.slot_head();
+        head.next.is_none() && head.off <= OFF_MAX - WINDOW as u16
+    }
+
     /// The packet's bytes, buffer by buffer.
     #[inline]
     #[must_use]

@@ -156,9 +156,7 @@ pub fn update_u128(checksum: u16, old: u128, new: u128) -> u16 {
 ///
 /// The result is the checksum that a full computation gives.
 ///
-/// Bytes 8 to 11 are TTL, protocol, checksum. Read as one little-endian word the TTL stands lowest and the
-/// checksum highest, so "TTL − 1, checksum + 1" is one addition. Where that would make the checksum 0xffff or
-/// carry out of it, one more is due, by the end-around carry and because a fresh sum never gives 0xffff.
+/// [`hop_word_after`] says how.
 //= https://www.rfc-editor.org/rfc/rfc1812#section-5.3.1
 //= https://www.rfc-editor.org/rfc/rfc1624#section-3
 #[inline]
@@ -167,10 +165,22 @@ pub fn take_hop(header: &mut [u8; 20]) -> bool {
     let word = u32::from_le_bytes(*bytes);
     let is_left = word & 0xff > 1;
     if is_left {
-        let carry = u32::from(word > 0xfffe_0000) << 16;
-        *bytes = word.wrapping_add(0xffff).wrapping_add(carry).to_le_bytes();
+        *bytes = hop_word_after(word).to_le_bytes();
     }
     is_left
+}
+
+/// Takes one from the TTL in bytes 8 to 11 of a header, read as one little-endian word. The TTL must not be 0.
+///
+/// They are TTL, protocol, checksum. The TTL stands lowest and the checksum highest, so "TTL − 1, checksum + 1" is one
+/// addition. Where that would make the checksum 0xffff or carry out of it, one more is due, by the end-around carry and
+/// because a fresh sum never gives 0xffff.
+//= https://www.rfc-editor.org/rfc/rfc1624#section-3
+#[must_use]
+#[inline]
+pub const fn hop_word_after(word: u32) -> u32 {
+    let carry = (word >> 16).wrapping_add(2) & 1 << 16;
+    word.wrapping_add(0xffff).wrapping_add(carry)
 }
 
 /// Folds the carries into 16 bits; 0 only for 0.

@@ -35,6 +35,14 @@ impl Port {
         Self { mac }
     }
 
+    /// Whether a frame is to this interface alone, and not from a group.
+    #[inline]
+    pub(crate) fn is_to(&self, pkt: &Pkt) -> bool {
+        let frame = pkt.window(0);
+        let dst = frame.first_chunk().map_or(0, |first| u64::from_le_bytes(*first)) << 16;
+        dst == self.mac && frame[6] & 1 == 0
+    }
+
     /// Admits the usual frame: to this interface alone, with an IP packet. `None` for all others. The length of
     /// the frame is not checked.
     ///
@@ -42,12 +50,10 @@ impl Port {
     #[inline]
     #[must_use]
     pub fn admit(&self, pkt: &Pkt) -> Option<Next> {
-        let frame = pkt.window(0);
-        let dst = u64::from_le_bytes(*frame.first_chunk()?) << 16;
-        let is_group = frame[6] & 1 != 0;
-        if dst != self.mac || is_group {
+        if !self.is_to(pkt) {
             return None;
         }
+        let frame = pkt.window(0);
         match EtherType(u16::from_be_bytes([frame[12], frame[13]])) {
             EtherType::IPV4 => Some(Next::Ip4),
             EtherType::IPV6 => Some(Next::Ip6),

@@ -198,7 +198,13 @@ impl Netisr {
 #[inline(always)]
 fn pass(work: &mut Work, cpu: &mut Cpu, from: From) {
     match from {
-        From::Ring(ifindex) => work.way_in(cpu, ifindex),
+        From::Ring(ifindex) => {
+            work.pass_through(cpu, ifindex);
+            if work.frames.is_empty() {
+                return;
+            }
+            work.way_in(cpu, ifindex);
+        }
         From::Inside => work.resume(cpu),
     }
     work.route::<Ip4>(cpu);

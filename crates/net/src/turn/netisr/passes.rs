@@ -4,6 +4,7 @@
 //! look at the interface, one addition per counter. Facts that live for one turn are kept by position, not in the packet.
 
 mod guarded;
+mod transit;
 
 use core::net::Ipv6Addr;
 
@@ -11,6 +12,7 @@ use ipfw::rule::Hook;
 use pkt::{Flags, Pkt, PktVec};
 use wire::ether::HEADER_LEN;
 
+use self::transit::Headers;
 use super::{CHUNK, dispatch, push};
 use crate::base::count::{Count, IfCount};
 use crate::base::drop::DropReason;
@@ -48,6 +50,7 @@ pub(super) struct Work {
     scratch: Scratch,
     lane4: Lane<u32>,
     lane6: Lane<u128>,
+    headers: Headers,
 }
 
 /// Notes of a pass over a lane, by position.
@@ -83,6 +86,7 @@ impl Default for Work {
             },
             lane4: Lane { pkts: PktVec::new(), keys: [0; CHUNK] },
             lane6: Lane { pkts: PktVec::new(), keys: [0; CHUNK] },
+            headers: Headers::default(),
         }
     }
 }
