@@ -27,6 +27,27 @@ pub struct Adjs {
     generation: u64,
 }
 
+/// The adjacencies that are fresh.
+#[derive(Clone, Copy)]
+pub(crate) struct Fresh<'t> {
+    table: &'t [Adj],
+    generation: u64,
+}
+
+impl<'t> Fresh<'t> {
+    /// Returns that of a single gateway.
+    #[inline]
+    pub(crate) fn gateway(self, hop: HopId) -> Option<&'t Adj> {
+        self.get(hop).filter(|adj| adj.kind == Kind::Gateway)
+    }
+
+    /// Returns that of a hop that is not a group.
+    #[inline]
+    pub(crate) fn get(self, hop: HopId) -> Option<&'t Adj> {
+        self.table.get(hop.index()).filter(|adj| adj.generation == self.generation)
+    }
+}
+
 /// An adjacency: a next hop made ready.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
@@ -78,13 +99,19 @@ impl Adjs {
     /// Returns the adjacency of a single gateway, if it is known and fresh.
     #[inline]
     pub(crate) fn gateway(&self, hop: HopId) -> Option<&Adj> {
-        self.get(hop).filter(|adj| adj.kind == Kind::Gateway)
+        self.fresh().gateway(hop)
     }
 
     /// Returns the adjacency of a hop that is not a group, if it is known and fresh.
     #[inline]
     pub(crate) fn get(&self, hop: HopId) -> Option<&Adj> {
-        self.table.get(hop.index()).filter(|adj| adj.generation == self.generation)
+        self.fresh().get(hop)
+    }
+
+    /// Returns the table for a loop that writes packets, so that it does not load again where the table is.
+    #[inline]
+    pub(crate) const fn fresh(&self) -> Fresh<'_> {
+        Fresh { table: self.table.as_slice(), generation: self.generation }
     }
 
     /// Returns the adjacency of a hop that is not a group for a locally originated packet.

@@ -5,7 +5,7 @@
 //! it goes the way of any other frame, as if it had never been looked at.
 #![expect(clippy::cast_possible_truncation, reason = "lengths of frames, and words that are taken apart")]
 
-use pkt::{Gso, Pkt, PktVec};
+use pkt::{Gso, Meta, Pkt, PktVec};
 use wire::checksum;
 use wire::ether::HEADER_LEN;
 
@@ -178,36 +178,53 @@ impl Headers {
         hops: &[HopId; CHUNK],
         next: &mut [Next; CHUNK],
     ) -> Option<(IfIndex, usize)> {
-        let outif = cpu.adjs.get(hops[0]).map_or(0, |adj| adj.outif);
-        let (mut missing, mut bytes, mut others) = (0_u64, 0_u32, 0);
+        let count = pkts.len().min(CHUNK);
+        let bytes = self.cut_padding(pkts.iter_mut().into_slice(), count);
+        let adjs = cpu.adjs.fresh();
+        let outif = adjs.get(hops[0]).map_or(0, |adj| adj.outif);
+        let (mut missing, mut others) = (0_u64, 0);
         for (at, pkt) in (0..CHUNK).zip(pkts.iter_mut()) {
-            let (total, third) = (self.total[at], self.words[2][at]);
-            let Some(adj) = cpu.adjs.gateway(hops[at]).filter(|adj| total <= adj.mtu) else {
+            let (total, third, hop_word) = (self.total[at], self.words[2][at], self.hop_word[at]);
+            let Some(adj) = adjs.gateway(hops[at]).filter(|adj| total <= adj.mtu) else {
                 missing |= 1 << at;
                 continue;
             };
-            let framed = total.wrapping_add(LINK.into());
-            bytes = bytes.wrapping_add(framed);
             others |= adj.outif ^ outif;
-            if self.len[at] != framed {
-                cut(pkt, 0, framed);
-            }
-            (pkt.l4, pkt.proto, pkt.outif) = (LINK + HEADER, (third >> 8) as u8, adj.outif);
+            let meta: &mut Meta = pkt;
+            (meta.l4, meta.proto, meta.outif) = (LINK + HEADER, (third >> 8) as u8, adj.outif);
             let frame = pkt.window_mut(0);
             if let Some(addrs) = frame.first_chunk_mut() {
                 *addrs = adj.addrs;
             }
             if let Some(word) = frame.get_mut(HOP_WORD..).and_then(|from| from.first_chunk_mut()) {
-                *word = self.hop_word[at].to_le_bytes();
+                *word = hop_word.to_le_bytes();
             }
         }
         let sent = (pkts.len() as u64).wrapping_sub(missing.count_ones().into());
         cpu.counters.add(Ip4::FORWARDED, sent);
         if missing == 0 && others == 0 {
-            return Some((outif, bytes as usize));
+            return Some((outif, bytes));
         }
         self.uncover(pkts, missing, next);
         None
+    }
+
+    /// Cuts off what follows packets in their frames; answers the bytes of all frames then.
+    #[inline(always)]
+    fn cut_padding(&self, pkts: &mut [Pkt], count: usize) -> usize {
+        let (mut bytes, mut padding) = (0_u32, 0_u32);
+        for at in 0..count.min(CHUNK) {
+            let framed = self.total[at].wrapping_add(LINK.into());
+            bytes = bytes.wrapping_add(framed);
+            padding |= self.len[at] ^ framed;
+        }
+        if padding != 0 {
+            let lens =
+                self.len.iter().zip(&self.total).map(|(len, total)| (*len, total.wrapping_add(LINK.into())));
+            let padded = pkts.iter_mut().zip(lens).filter(|(_, (len, framed))| len != framed);
+            padded.for_each(|(pkt, (_, framed))| cut(pkt, 0, framed));
+        }
+        bytes as usize
     }
 
     /// Leaves those of the packets that `missing` has bits of as [`plain`](crate::ip::ip4::input::plain) does: without link
