@@ -140,7 +140,7 @@ fn is_usual(addr: Ipv6Addr) -> bool {
 
 /// 20 to fd: between the special addresses below and link-local and multicast ones above.
 #[inline]
-const fn begins_usual(first: u8) -> bool {
+pub(crate) const fn begins_usual(first: u8) -> bool {
     first.wrapping_sub(0x20) < 0xde
 }
 
