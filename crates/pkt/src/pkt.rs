@@ -364,7 +364,7 @@ impl Pkt {
     #[must_use]
     pub fn is_in_window(&self) -> bool {
         let head = self.slot_head();
-        head.next.is_none() && head.off <= OFF_MAX - WINDOW as u16
+        head.next.is_none() && usize::from(head.off) + WINDOW <= usize::from(OFF_MAX)
     }
 
     /// The packet's bytes, buffer by buffer.
