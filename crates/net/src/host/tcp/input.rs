@@ -70,8 +70,7 @@ fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
     if is_signed && let Err(reason) = signature::check(cpu, &pkt, header) {
         return cpu.drop_pkt(pkt, reason);
     }
-    let is_for_none = found.is_none() && cpu.tcp.as_ref().is_none_or(|pcbs| !pcbs.listens(&ends));
-    if is_for_none && cpu.tables.has_twins {
+    if cpu.tables.has_twins && found.is_none() && cpu.tcp.as_ref().is_none_or(|pcbs| !pcbs.listens(&ends)) {
         return closed(cpu, pkt, IpTxParams::default());
     }
     let answer = match found {

@@ -26,6 +26,9 @@ use crate::turn::rss;
 
 mod family;
 
+/// Most chunks that go the way of any frame since half of one has done so, again and again: frames that this CPU does not own, or
+/// that are for this host, are hardly ever looked at twice.
+const PAUSE_MAX: u8 = 128;
 /// Frames from which on laying headers side by side is worth it.
 const LEAST: usize = 8;
 /// Positions that are checked together.
@@ -51,13 +54,27 @@ pub(super) struct Headers {
     refused: [u32; CHUNK],
     /// Frames that go another way, for a moment.
     others: PktVec,
+    /// Chunks that are not looked at, since few frames of the last one passed through.
+    pause: u8,
+    /// Chunks that it will be the next time.
+    next_pause: u8,
 }
 
 impl Default for Headers {
     fn default() -> Self {
         let none = [0; CHUNK];
         let [came, leaves, len, total, refused] = [none; 5];
-        Self { words: [none; 4], came, leaves, len, total, refused, others: PktVec::new() }
+        Self {
+            words: [none; 4],
+            came,
+            leaves,
+            len,
+            total,
+            refused,
+            others: PktVec::new(),
+            pause: 0,
+            next_pause: 1,
+        }
     }
 }
 
@@ -97,24 +114,44 @@ fn is_open(cpu: &Cpu) -> bool {
 
 impl Work {
     /// Forwards the frames of a ring that are only passing through. What is left is to go the way of any frame.
-    #[inline]
+    #[inline(always)]
     pub(in super::super) fn pass_through(&mut self, cpu: &mut Cpu, ifindex: IfIndex) {
-        if self.frames.len() >= LEAST && is_open(cpu) {
-            self.of_family::<Ip4>(cpu, ifindex);
-            self.of_family::<Ip6>(cpu, ifindex);
-        }
-    }
-
-    /// Does so if the first frame is of this family.
-    #[inline]
-    fn of_family<F: Transit>(&mut self, cpu: &mut Cpu, ifindex: IfIndex) {
-        if self.frames.len() >= LEAST && self.frames.iter().next().is_some_and(begins_usual::<F>) {
-            self.forward_frames::<F>(cpu, ifindex);
+        if self.frames.len() >= LEAST {
+            self.pass_many(cpu, ifindex);
         }
     }
 
     #[inline(never)]
-    fn forward_frames<F: Transit>(&mut self, cpu: &mut Cpu, ifindex: IfIndex) {
+    fn pass_many(&mut self, cpu: &mut Cpu, ifindex: IfIndex) {
+        if !is_open(cpu) {
+            return;
+        }
+        if let Some(less) = self.headers.pause.checked_sub(1) {
+            self.headers.pause = less;
+            return;
+        }
+        let all = self.frames.len();
+        let passed = self.of_family::<Ip4>(cpu, ifindex).wrapping_add(self.of_family::<Ip6>(cpu, ifindex));
+        let Headers { pause, next_pause, .. } = &mut self.headers;
+        if passed < all / 2 {
+            (*pause, *next_pause) = (*next_pause, next_pause.saturating_mul(2).min(PAUSE_MAX));
+        } else {
+            *next_pause = 1;
+        }
+    }
+
+    /// Does so if the first frame is of this family; answers how many were sent.
+    #[inline]
+    fn of_family<F: Transit>(&mut self, cpu: &mut Cpu, ifindex: IfIndex) -> usize {
+        if self.frames.len() >= LEAST && self.frames.iter().next().is_some_and(begins_usual::<F>) {
+            self.forward_frames::<F>(cpu, ifindex)
+        } else {
+            0
+        }
+    }
+
+    #[inline(never)]
+    fn forward_frames<F: Transit>(&mut self, cpu: &mut Cpu, ifindex: IfIndex) -> usize {
         let (frames, headers, lane, Scratch { hops, next }) = F::of_work(self);
         let here = Here { port: Port::of(&cpu.tables, ifindex), own: &cpu.tables.own, ifindex };
         // A CPU that is alone owns everything, and its loop does not even ask.
@@ -134,16 +171,18 @@ impl Work {
         }
         let count = lane.pkts.len().min(CHUNK);
         if count == 0 {
-            return;
+            return 0;
         }
         let bytes = headers.len[..count].iter().fold(0, |sum: u32, len| sum.wrapping_add(*len));
         count_received(cpu, ifindex, count, bytes as usize);
         cpu.counters.add(F::RECEIVED, count as u64);
         F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
-        match headers.forward::<F>(cpu, &mut lane.pkts, hops, next) {
+        let (sent, together) = headers.forward::<F>(cpu, &mut lane.pkts, hops, next);
+        match together {
             Some((outif, bytes)) => ifq::output_all(cpu, &mut lane.pkts, outif, bytes),
             None => forward_singly::<F>(cpu, &mut lane.pkts, hops, next),
         }
+        sent
     }
 }
 
@@ -166,7 +205,7 @@ impl Headers {
     }
 
     /// Sends the packets of the lane by their gateways, each in its frame; of the others, [`super::Routed::ROUTE`] is `next`, and
-    /// they are without their link headers. If all leave by one interface: which, and their bytes.
+    /// they are without their link headers. Answers how many are sent; if all leave by one interface, which, and their bytes.
     #[inline(always)]
     fn forward<F: Transit>(
         &self,
@@ -174,7 +213,7 @@ impl Headers {
         pkts: &mut PktVec,
         hops: &[HopId; CHUNK],
         next: &mut [Next; CHUNK],
-    ) -> Option<(IfIndex, usize)> {
+    ) -> (usize, Option<(IfIndex, usize)>) {
         let bytes = self.cut_padding(pkts.iter_mut().into_slice());
         let adjs = cpu.adjs.fresh();
         let outif = adjs.get(hops[0]).map_or(0, |adj| adj.outif);
@@ -196,13 +235,13 @@ impl Headers {
                 *word = leaves.to_le_bytes();
             }
         }
-        let sent = (pkts.len() as u64).wrapping_sub(missing.count_ones().into());
-        cpu.counters.add(F::FORWARDED, sent);
+        let sent = pkts.len().wrapping_sub(missing.count_ones() as usize);
+        cpu.counters.add(F::FORWARDED, sent as u64);
         if missing == 0 && others == 0 {
-            return Some((outif, bytes));
+            return (sent, Some((outif, bytes)));
         }
         self.uncover::<F>(pkts, missing, next);
-        None
+        (sent, None)
     }
 
     /// Cuts off what follows packets in their frames; answers the bytes of all frames then.
