@@ -88,6 +88,9 @@ const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 /// Instructions, and the packets that they were for.
 type Run = (u64, usize);
 
+/// One instruction of so many may differ when a run is counted again.
+const SAME_WITHIN: u64 = 100_000;
+
 /// Instructions per packet, by case: `ip4.32` is IPv4 with 32 packets in a turn.
 type Counts = BTreeMap<String, f64>;
 
@@ -166,8 +169,19 @@ fn count_twice(program: &Path) -> Result<Counts> {
     });
     let (counted, again) = (counted?, again.map_err(|_| anyhow!("counting panicked"))??);
     let short: BTreeMap<_, _> = counted.iter().map(|(case, (short, _))| (case.clone(), *short)).collect();
-    ensure!(short == again, "the same program counted twice: {short:?}, then {again:?}");
+    let differ =
+        short.iter().filter(|(case, short)| !again.get(*case).is_some_and(|again| is_same(**short, *again)));
+    let differ: Vec<_> = differ.map(|(case, short)| (case, short, again.get(case))).collect();
+    ensure!(
+        differ.is_empty(),
+        "the same program counted twice, and another number the second time: {differ:?}"
+    );
     Ok(counted.into_iter().map(|(case, (_, per_packet))| (case, per_packet)).collect())
+}
+
+/// Whether two runs of one program counted the same: where its memory lies decides about a few instructions of libc.
+fn is_same(one: Run, other: Run) -> bool {
+    one.1 == other.1 && one.0.abs_diff(other.0) <= one.0 / SAME_WITHIN
 }
 
 fn each_case<T>(what: impl Fn(&str, usize) -> Result<T>) -> Result<BTreeMap<String, T>> {
@@ -324,6 +338,14 @@ mod tests {
         assert_eq!(too_much(&before, &before), ["all4.256", "hash8.256", "tcp-short8.016"]);
         let now = counted(321.0, 314.0, 21_900.0);
         assert_eq!(too_much(&now, &before), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_run_counted_again_may_differ_by_a_few_instructions_of_a_million() {
+        assert!(is_same((2_032_375, 2048), (2_032_379, 2048)));
+        assert!(
+            !is_same((2_032_375, 2048), (2_032_475, 2048)) && !is_same((2_032_375, 2048), (2_032_375, 2049))
+        );
     }
 
     #[test]
