@@ -54,7 +54,9 @@ pub(super) struct Headers {
     refused: [u32; CHUNK],
     /// Frames that go another way, for a moment.
     others: PktVec,
-    /// Chunks that are not looked at, since few frames of the last one passed through.
+    /// Interface of which few frames of the last chunk passed through.
+    paused: IfIndex,
+    /// Chunks of it that are not looked at.
     pause: u8,
     /// Chunks that it will be the next time.
     next_pause: u8,
@@ -72,6 +74,7 @@ impl Default for Headers {
             total,
             refused,
             others: PktVec::new(),
+            paused: 0,
             pause: 0,
             next_pause: 1,
         }
@@ -116,7 +119,7 @@ impl Work {
     /// Forwards the frames of a ring that are only passing through. What is left is to go the way of any frame.
     #[inline(always)]
     pub(in super::super) fn pass_through(&mut self, cpu: &mut Cpu, ifindex: IfIndex) {
-        if self.frames.len() >= LEAST {
+        if (LEAST..=CHUNK).contains(&self.frames.len()) {
             self.pass_many(cpu, ifindex);
         }
     }
@@ -126,16 +129,18 @@ impl Work {
         if !is_open(cpu) {
             return;
         }
-        if let Some(less) = self.headers.pause.checked_sub(1) {
+        let is_paused = self.headers.paused == ifindex;
+        if is_paused && let Some(less) = self.headers.pause.checked_sub(1) {
             self.headers.pause = less;
             return;
         }
         let all = self.frames.len();
         let passed = self.of_family::<Ip4>(cpu, ifindex).wrapping_add(self.of_family::<Ip6>(cpu, ifindex));
-        let Headers { pause, next_pause, .. } = &mut self.headers;
+        let Headers { paused, pause, next_pause, .. } = &mut self.headers;
         if passed < all / 2 {
-            (*pause, *next_pause) = (*next_pause, next_pause.saturating_mul(2).min(PAUSE_MAX));
-        } else {
+            *pause = if is_paused { *next_pause } else { 1 };
+            (*paused, *next_pause) = (ifindex, pause.saturating_mul(2).min(PAUSE_MAX));
+        } else if is_paused {
             *next_pause = 1;
         }
     }
