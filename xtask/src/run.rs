@@ -36,7 +36,19 @@ pub fn root() -> PathBuf {
 pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
+    // What is built once is built in three quarters of the time without notes for the next time, and in half of the space.
+    if std::env::var_os("CARGO_INCREMENTAL").is_none() && !is_worked_on(&root().join("target")) {
+        command.env("CARGO_INCREMENTAL", "0");
+    }
     command
+}
+
+/// Whether crates in this target directory are built again and again, as by developers.
+fn is_worked_on(target: &Path) -> bool {
+    let notes = std::fs::read_dir(target.join("debug/incremental"));
+    notes.is_ok_and(|mut notes| {
+        notes.any(|note| note.is_ok_and(|note| note.file_name().as_encoded_bytes().starts_with(b"net-")))
+    })
 }
 
 /// Whether `program` can be found.
@@ -171,4 +183,20 @@ fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // "PID (NAME) STATE PARENT …", and a name may hold anything.
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_directory_with_notes_of_the_stack_is_worked_on() {
+        let target = std::env::temp_dir().join(format!("pantala-worked-on-{}", std::process::id()));
+        assert!(!is_worked_on(&target));
+        for (crate_, expected) in [("xtask-1a2b", false), ("net-3c4d", true)] {
+            std::fs::create_dir_all(target.join("debug/incremental").join(crate_)).unwrap();
+            assert_eq!(is_worked_on(&target), expected, "{crate_}");
+        }
+        std::fs::remove_dir_all(target).unwrap();
+    }
 }
