@@ -55,6 +55,12 @@ fn frame(dice: &mut Secret, v6: bool) -> Vec<u8> {
             build::fix_ip4_checksum(&mut frame[14..]);
         }
     }
+    if below(16) == 0 {
+        frame[if v6 { 21 } else { 22 }] = u8::try_from(below(3)).unwrap();
+        if !v6 && frame[14] == 0x45 {
+            build::fix_ip4_checksum(&mut frame[14..]);
+        }
+    }
     match below(8) {
         0 => frame.resize(frame.len() + 1 + below(40), 0xee),
         1 if below(3) == 0 => frame.truncate(below(60)),
