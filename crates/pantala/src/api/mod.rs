@@ -64,6 +64,8 @@ pub(crate) mod metrics;
 #[cfg(feature = "admin")]
 pub(crate) mod rates;
 #[cfg(feature = "admin")]
+mod parts;
+#[cfg(feature = "admin")]
 mod ping;
 #[cfg(feature = "admin")]
 pub mod server;

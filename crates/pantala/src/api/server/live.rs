@@ -19,7 +19,7 @@ use super::SharedStack;
 use super::http::HttpEvent;
 use super::requests::{Requests, about};
 use super::routes::{Answer, typed};
-use crate::api::capture::Parts;
+use crate::api::parts::Parts;
 use crate::api::rates::{ConnectionRates, Rates, Sample};
 use crate::api::stack::Stack;
 use crate::api::types::{Error, ErrorKind, Interface, Version};

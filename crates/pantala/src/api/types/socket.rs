@@ -286,7 +286,7 @@ pub struct PacketSocket {
     pub cpu: u32,
     /// Its interface; none for all devices.
     pub interface: Option<String>,
-    /// What it selects is kept from the stack.
+    /// Frames that it selects are kept from the stack.
     pub takes: bool,
     /// Bytes that wait to be read.
     pub recv_q: u64,
