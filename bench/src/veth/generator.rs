@@ -42,7 +42,7 @@ impl Generator {
     /// Starts it; it sends nothing yet.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// A refusal of the kernel.
     pub fn start(lab: &Lab, variety: Variety) -> Result<Self> {
         let ifindex = lab.source.netlink()?.link(SOURCE)?.index;
         let flood = Arc::new(Flood::new(ifindex, &frames::frames(lab.family, lab.to)?)?);

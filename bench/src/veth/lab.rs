@@ -75,7 +75,7 @@ impl Lab {
     /// Gives the router's namespace addresses, a route, and neighbours that need not be asked for.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// A refusal of the kernel.
     pub fn configure_kernel(&self) -> Result<()> {
         let (family, mut netlink) = (self.family, self.router.netlink()?);
         for (name, side) in [(IN, Side::In), (OUT, Side::Out)] {
@@ -95,7 +95,7 @@ impl Lab {
     /// Gives the router's interfaces NAPI, which programs need to send to them: without a program, a veth gets it so.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// A refusal of the kernel.
     pub fn enable_napi(&self) -> Result<()> {
         for name in [IN, OUT] {
             self.router.run(|| Ethtool::open(name))??.set_feature(Feature::Gro, true)?;

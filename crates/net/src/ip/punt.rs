@@ -31,7 +31,7 @@ const TURN_MAX: usize = 32;
 /// Packets on their way to twins.
 #[derive(Default)]
 pub(crate) struct Punts {
-    /// Those of a link alone: routing protocols, and neighbour discovery. No other host can send them.
+    /// Packets of a link alone, which no host beyond it can send: routing protocols, and neighbour discovery.
     link: VecDeque<Pkt>,
     others: VecDeque<Pkt>,
 }

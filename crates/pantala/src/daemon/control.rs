@@ -65,7 +65,7 @@ pub(crate) struct Control {
     pub(super) dhcp6: Dhcp6,
     /// PPPoE clients.
     pub(super) pppoe: Pppoe,
-    /// What the kernel's twins of interfaces have been given.
+    /// The kernel's twins of interfaces, as they were set last.
     pub(super) twins: Twins,
     /// Pings that run, and some that have ended.
     pub(super) pings: Vec<Running>,

@@ -27,7 +27,7 @@ const QUIET: &[(&str, u8)] = &[
     ("disable_ipv6", 0),
 ];
 
-/// What twins have been given, by the number of the twin.
+/// Twins as they were set last, by their number.
 pub(super) type Twins = BTreeMap<IfIndex, Mirrored>;
 
 /// The state of a twin, as it was given last.

@@ -9,7 +9,7 @@ use crate::turn::cpu::Cpu;
 pub struct Listed {
     /// Its interface; 0 for all devices.
     pub ifindex: IfIndex,
-    /// What it selects is kept from the stack.
+    /// Frames that it selects are kept from the stack.
     pub takes: bool,
     /// Frames that wait.
     pub ready: Ready,

@@ -34,7 +34,7 @@ fn frame(family: Family, i: IfIndex, protocol: Protocol, payload: &[u8]) -> Vec<
     build::ether(mac(i), peer_mac(src), kind(family), &build::ip(src, dst, protocol, 64, payload))
 }
 
-/// What interface and twin have sent after a frame came in.
+/// Returns the frames that interface and twin have sent after a frame came in.
 fn after(bench: &mut Bench, i: IfIndex, frame: &[u8]) -> [Vec<Vec<u8>>; 2] {
     bench.forget_sent();
     bench.inject(i, frame.to_vec());

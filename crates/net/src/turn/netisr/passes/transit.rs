@@ -42,9 +42,9 @@ const LINK: u16 = HEADER_LEN as u16;
 pub(super) struct Headers {
     /// Words of IPv4 headers, but for the third.
     words: [[u32; CHUNK]; 4],
-    /// The word of TTL or hop limit, as it came.
+    /// The word with TTL or hop limit, as it came.
     came: [u32; CHUNK],
-    /// The same word as it leaves.
+    /// Bytes 8 to 11 (IPv4) or 4 to 7 (IPv6) as they leave.
     leaves: [u32; CHUNK],
     /// Bytes of the frame.
     len: [u32; CHUNK],

@@ -72,7 +72,7 @@ fn frame(dice: &mut Secret, v6: bool) -> Vec<u8> {
     frame
 }
 
-/// What came of frames: those sent, drops, and counters.
+/// Returns the frames that were sent, the number of answers, drops, and counters.
 fn outcome(bench: &mut Bench) -> impl PartialEq + core::fmt::Debug {
     let mut sent = bench.sent(2);
     // Identifications of own fragments are drawn.
