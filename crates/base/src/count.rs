@@ -193,6 +193,7 @@ named! {
     TcpOutOfOrder = Tcp, "tcp_out_of_order", "segments received out of order";
     TcpTailProbes = Tcp, "tcp_tail_probes", "tail loss probes sent";
     TcpBursts = Tcp, "tcp_bursts", "times that a connection hit the send limit of a turn";
+    TcpHeld = Tcp, "tcp_held", "times that a connection waited to send: the queue of its interface is crowded";
     TcpDoubts = Tcp, "tcp_doubts", "connections that suspected a dead gateway after retransmissions";
     TcpPathsFound = Tcp, "tcp_paths_found", "path MTUs discovered by probing (RFC 4821)";
     TcpNoBuffer = Tcp, "tcp_no_buffer", "segments not sent: no packet buffer";

@@ -181,6 +181,11 @@ impl Bench {
         self.wire(ifindex).take_sent()
     }
 
+    /// Lets the rings of an interface take so many frames more, and then none.
+    pub(crate) fn make_room(&mut self, ifindex: IfIndex, frames: usize) {
+        self.wire(ifindex).room.store(frames, core::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Forgets all frames that were sent.
     pub(crate) fn forget_sent(&mut self) {
         self.wires.iter_mut().for_each(|wire| drop(wire.take_sent()));

@@ -7,6 +7,7 @@
 //! ```
 
 mod input;
+mod held;
 mod listen;
 mod syncache;
 mod cookie;
@@ -35,6 +36,7 @@ pub use self::calls::{
 pub(crate) use self::errors::{can_have_sent, error};
 pub(crate) use self::fastopen::KEY_LIFE;
 pub use self::fastopen::{Opener, draw_cookie_keys, set_cookie_key};
+pub(crate) use self::held::go_on;
 pub use self::input::input;
 pub(crate) use self::input::{expire, output_touched, roll_up};
 pub use self::listen::{LISTENERS_MAX, ListedListener, Listen, ListenerId};

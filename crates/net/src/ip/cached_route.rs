@@ -21,6 +21,7 @@ use super::neigh::{Key as Neighbour, LinkAddrs};
 use super::pmtu::{LEAST_V4, LEAST_V6};
 use crate::base::count::Count;
 use crate::base::four_tuple::FourTuple;
+use crate::link::logical::TAGS_MAX;
 use crate::link::tables::IfIndex;
 use crate::out::ifq;
 use crate::turn::cpu::Cpu;
@@ -159,6 +160,19 @@ pub(crate) fn output(
         ifq::output(cpu, pkt)
     }
     Ok(())
+}
+
+/// Returns the device by which segments of a conversation leave, if its route is cached.
+#[cold]
+pub(crate) fn outif(cpu: &Cpu, ends: &FourTuple, tx_params: IpTxParams) -> Option<IfIndex> {
+    let mut index = cpu.routes.get(&Key::new(ends, tx_params), cpu.adjs.generation())?.outif;
+    for _ in 0..=TAGS_MAX {
+        match cpu.tables.ifnet(index)?.kind.parent() {
+            Some(parent) => index = parent,
+            None => return Some(index),
+        }
+    }
+    None
 }
 
 impl CachedRoute {

@@ -286,6 +286,22 @@ impl Ifqs {
         self.queues.get(usize::from(index)).is_some_and(Ifq::is_open)
     }
 
+    /// Whether the queue of some interface may be crowded.
+    #[inline]
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.waiting.iter().any(|index| self.queues.get(usize::from(*index)).is_some_and(Ifq::is_pressed))
+    }
+
+    /// Whether so many packets wait for the ring of interface `index` that what this host has to send had better wait too.
+    pub(crate) fn is_crowded(&self, index: IfIndex) -> bool {
+        self.queues.get(usize::from(index)).is_some_and(Ifq::is_crowded)
+    }
+
+    /// Whether the ring of interface `index`, which had pushed back, has taken packets since this was asked last.
+    pub(crate) fn took(&mut self, index: IfIndex) -> bool {
+        self.queues.get_mut(usize::from(index)).is_some_and(Ifq::took)
+    }
+
     /// Whether there is an interface to send by: one that waits, or, before the roll-up, one for which it is worth it.
     #[inline]
     pub(crate) fn is_worth_sending(&self, all: bool) -> bool {

@@ -1,7 +1,9 @@
 //! A wire in memory: a driver at one end, the test at the other.
 
 use core::net::{IpAddr, Ipv6Addr};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use pkt::{DATA_LEN, Flags, Gso, Pkt, PktVec, Pool};
@@ -38,12 +40,15 @@ pub(super) struct Wire {
     deliver: Sender<Frame>,
     from: Receiver<Frame>,
     sent: VecDeque<Frame>,
+    /// Frames that the rings take until the test makes room again.
+    pub(super) room: Arc<AtomicUsize>,
 }
 
 /// The stack's end: one ring.
 pub(super) struct Mem {
     rx: Option<Receiver<Frame>>,
     tx: Sender<Frame>,
+    room: Arc<AtomicUsize>,
     caps: Caps,
     stats: DriverStats,
 }
@@ -52,9 +57,11 @@ pub(super) struct Mem {
 pub(super) fn wire(ifindex: IfIndex, caps: Caps, rings: usize) -> (Wire, Vec<Mem>) {
     let ((deliver, rx), (tx, from)) = (channel(), channel());
     let mut rx = Some(rx);
-    let stats = DriverStats::default;
-    let drivers = (0..rings).map(|_| Mem { rx: rx.take(), tx: tx.clone(), caps, stats: stats() }).collect();
-    (Wire { ifindex, deliver, from, sent: VecDeque::new() }, drivers)
+    let (stats, room) = (DriverStats::default, Arc::new(AtomicUsize::new(usize::MAX)));
+    let own = || Arc::clone(&room);
+    let ring = |rx| Mem { rx, tx: tx.clone(), room: own(), caps, stats: stats() };
+    let drivers = (0..rings).map(|_| ring(rx.take())).collect();
+    (Wire { ifindex, deliver, from, sent: VecDeque::new(), room }, drivers)
 }
 
 impl Wire {
@@ -128,7 +135,10 @@ impl Driver for Mem {
     }
 
     fn tx(&mut self, pool: &mut Pool, from: &mut PktVec) {
-        for pkt in from.drain() {
+        let room = self.room.load(Ordering::Relaxed);
+        let taken = room.min(from.len());
+        self.room.store(room - taken, Ordering::Relaxed);
+        for pkt in from.drain_front(taken) {
             self.stats.tx_frames += 1;
             // A test that has ended does not listen any more.
             let _ = self.tx.send(unload(&pkt));

@@ -33,6 +33,8 @@ use crate::{firewall, flow};
 
 /// Messages handled in one turn at the most.
 const MESSAGES_MAX: usize = 512;
+/// Passes over held connections in one turn at the most.
+const GO_ON_PASSES: usize = 8;
 /// Packets that go through the stages together. Measured: the gain ends at 32 to 64, and 256 leave the L1 cache.
 pub(crate) const CHUNK: usize = 64;
 
@@ -161,10 +163,11 @@ impl Netisr {
         if !self.cpu.decapsulated.is_empty() {
             self.decapsulated();
         }
-        let connections = tcp::roll_up(&mut self.cpu);
+        let (connections, is_held) = tcp::roll_up(&mut self.cpu);
         neigh::roll_up(&mut self.cpu);
         let punted = if self.cpu.punts.is_empty() { 0 } else { punt::roll_up(&mut self.cpu) };
         self.transmit(true);
+        let held = if is_held { self.go_on() } else { 0 };
         firewall::settle(&mut self.cpu);
         if self.cpu.offloads {
             flow::offloader::roll_up(&mut self.cpu);
@@ -174,7 +177,23 @@ impl Netisr {
         }
         let Cpu { peers, pool, .. } = &mut self.cpu;
         peers.roll_up(pool);
-        connections + punted
+        connections + punted + held
+    }
+
+    /// Connections that waited for room in the queue of their interface go on, until it is crowded again.
+    #[cold]
+    #[inline(never)]
+    fn go_on(&mut self) -> usize {
+        let mut all = 0;
+        for pass in 0..GO_ON_PASSES {
+            let went_on = tcp::go_on(&mut self.cpu, pass == 0);
+            if went_on == 0 {
+                break;
+            }
+            self.transmit(true);
+            all += went_on;
+        }
+        all
     }
 
     /// When this CPU must turn again: soon while a device or a peer holds something up, else for the next timer.

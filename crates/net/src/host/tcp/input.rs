@@ -14,7 +14,7 @@ use super::settings::Settings;
 use super::syncache::SynEntry;
 use super::tcb::wait::TimeWaitAction;
 use super::tcb::{HostCounts, Out, Reply, Segment, State, Tcb};
-use super::{build, cookie, reset, signature};
+use super::{build, cookie, held, reset, signature};
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
@@ -25,6 +25,9 @@ use crate::turn::cpu::Cpu;
 
 /// Connections, half-open ones and those in TIME-WAIT whose time has come that are looked at in one turn.
 const DUE_MAX: usize = 256;
+
+/// Connections that send before output queues are looked at again.
+const BETWEEN_LOOKS: usize = 8;
 
 /// Takes a segment for this host in. `pkt` starts with its network header, `pkt.l4` is where TCP starts.
 ///
@@ -484,14 +487,13 @@ fn expire_wait(cpu: &mut Cpu, at: u32) {
     }
 }
 
-/// Sends what connections have to send at the end of a turn, and answers how many these are. Those that have more than they
-/// send at once go on in the next turn.
-pub(crate) fn roll_up(cpu: &mut Cpu) -> usize {
+/// Sends what connections have to send at the end of a turn, and answers how many these are, and whether some are [`held`].
+/// Those that have more than they send at once go on in the next turn.
+pub(crate) fn roll_up(cpu: &mut Cpu) -> (usize, bool) {
     let done = output_touched(cpu);
-    if let Some(pcbs) = &mut cpu.tcp {
-        pcbs.end_turn();
-    }
-    done
+    let Some(pcbs) = &mut cpu.tcp else { return (done, false) };
+    pcbs.end_turn();
+    (done, pcbs.held.len() > 0)
 }
 
 /// Sends what connections have to send, those that something came for, that were asked for something, or whose time
@@ -504,20 +506,32 @@ pub(crate) fn output_touched(cpu: &mut Cpu) -> usize {
 
 fn output_all(cpu: &mut Cpu) -> usize {
     let mut done = 0;
-    while let Some(mut conn) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.next_touched()) {
-        let now = cpu.now;
-        let (ends, tx_params, note) = (conn.ends, conn.tx_params, conn.note);
-        conn.tcb.output(now, &mut |out| build::send(cpu, &ends, tx_params, note, out));
-        learn(cpu, &mut conn.tcb, &ends);
-        if conn.tcb.goes_on() {
-            cpu.count(Count::TcpBursts);
+    loop {
+        let is_pressed = cpu.ifqs.is_pressed();
+        for _ in 0..BETWEEN_LOOKS {
+            let Some(conn) = cpu.tcp.as_mut().and_then(|pcbs| pcbs.next_touched()) else { return done };
+            let conn = if is_pressed { held::hold(cpu, conn) } else { Some(conn) };
+            if let Some(conn) = conn {
+                send_touched(cpu, conn);
+            }
+            done += 1;
         }
-        if cpu.tcp.as_mut().is_some_and(|pcbs| pcbs.settle(conn, now) == Settled::Cut) {
-            cpu.count(Count::TcpWaitsCut);
-        }
-        done += 1;
     }
-    done
+}
+
+/// Sends what one connection has to send.
+#[inline(always)]
+pub(super) fn send_touched(cpu: &mut Cpu, mut conn: Box<Conn>) {
+    let now = cpu.now;
+    let (ends, tx_params, note) = (conn.ends, conn.tx_params, conn.note);
+    conn.tcb.output(now, &mut |out| build::send(cpu, &ends, tx_params, note, out));
+    learn(cpu, &mut conn.tcb, &ends);
+    if conn.tcb.goes_on() {
+        cpu.count(Count::TcpBursts);
+    }
+    if cpu.tcp.as_mut().is_some_and(|pcbs| pcbs.settle(conn, now) == Settled::Cut) {
+        cpu.count(Count::TcpWaitsCut);
+    }
 }
 
 /// Saves results for the next connection to the same peer; and counts attempts.

@@ -16,6 +16,7 @@ pub use self::page::{Listed, PER_PAGE};
 
 use self::page::Ended;
 use super::build::IpTxParams;
+use super::held::Held;
 use super::listen::{ListenerId, Listeners};
 use super::metrics_cache::Paths;
 use super::settings::Shared;
@@ -146,6 +147,8 @@ pub struct Pcbs {
     touched: Vec<Id>,
     /// Connections that go on in the next turn.
     again: Vec<Id>,
+    /// Connections that wait for room in the queue of their interface.
+    pub(super) held: Held,
     /// Objects with events for programs; each connection and each listener is on it once at the most.
     pub(super) noted: VecDeque<Event>,
     /// Until when cookies may come back.
@@ -208,6 +211,7 @@ impl Pcbs {
             room: (CONNECTIONS_MAX, WAITS_MAX),
             touched: Vec::new(),
             again: Vec::new(),
+            held: Held::default(),
             noted: VecDeque::new(),
             cookies_until: Instant::START,
         }
@@ -474,7 +478,7 @@ impl Pcbs {
 
     /// When to ask for those that are due.
     pub(crate) fn deadline(&self) -> Instant {
-        if !self.touched.is_empty() || !self.noted.is_empty() {
+        if !self.touched.is_empty() || !self.noted.is_empty() || self.held.goes_on {
             return Instant::START;
         }
         self.conn_alarms.deadline().min(self.half_alarms.deadline()).min(self.wait_alarms.deadline())

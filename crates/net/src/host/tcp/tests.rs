@@ -1,6 +1,7 @@
 //! A host that speaks with itself, on one CPU and on several.
 
 mod again;
+mod held;
 mod opened;
 mod page;
 mod places;

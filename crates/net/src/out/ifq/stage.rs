@@ -10,6 +10,10 @@ use crate::base::secret::Secret;
 use crate::base::time::Instant;
 use crate::turn::cpu::CpuId;
 
+/// Packets that wait for a ring that pushed back and make its queue crowded: enough to keep the device busy until the next turn.
+const CROWD: usize = 64;
+/// Staged packets that make a queue crowded: what one connection sends at once still finds room.
+const STAGED_MAX: usize = pkt::VEC_MAX / 2;
 /// Queued packets that are offered to the ring at once.
 const CHOSEN_MAX: usize = 64;
 
@@ -38,6 +42,8 @@ pub struct Ifq {
     via: Via,
     stage: PktVec,
     staged_bytes: usize,
+    /// Staged packets that make the queue crowded.
+    staged_max: usize,
     /// Earlier than all that is staged.
     backlog: Backlog,
     /// Left the backlog, and found the ring full. Earlier than all else.
@@ -46,6 +52,8 @@ pub struct Ifq {
     /// Whether the ring says what it holds.
     is_limited: bool,
     retry: Retry,
+    /// Whether a ring that pushed back has taken packets since.
+    has_taken: bool,
 }
 
 /// The path of a queue's packets to the device.
@@ -97,6 +105,7 @@ impl Ifq {
     pub(super) fn open(&mut self, limits: Limits, around: &mut Around<'_>) {
         self.is_open = true;
         self.backlog.configure(limits, around);
+        self.staged_max = STAGED_MAX.min(self.backlog.packets_max() / 2).max(1);
     }
 
     /// Lets no packet in any more.
@@ -153,6 +162,24 @@ impl Ifq {
     /// Whether packets stand before the stage.
     fn is_queued(&self) -> bool {
         !self.backlog.is_empty() || !self.chosen.is_empty()
+    }
+
+    /// Whether packets wait for a ring that pushed back, or the stage may soon be full.
+    #[inline]
+    pub(super) fn is_pressed(&self) -> bool {
+        self.is_queued() || self.stage.len() >= self.staged_max
+    }
+
+    /// Whether so many packets wait that what is not made yet had better wait too.
+    pub(super) fn is_crowded(&self) -> bool {
+        let waiting = self.backlog.len() + self.chosen.len() + self.stage.len();
+        let most = CROWD.min(self.staged_max);
+        self.is_open && (self.stage.len() >= self.staged_max || self.is_queued() && waiting >= most)
+    }
+
+    /// Whether the ring has taken packets since this was asked last.
+    pub(super) const fn took(&mut self) -> bool {
+        core::mem::replace(&mut self.has_taken, false)
     }
 
     /// When to try again.
@@ -224,6 +251,7 @@ impl Ifq {
                 break;
             }
         }
+        self.has_taken |= sent.packets > 0;
         if self.is_queued() { self.pushed_back(sent, moved, around.now) } else { sent }
     }
 

@@ -3,7 +3,7 @@
 
 use pkt::{Pkt, PktVec};
 
-use super::{Found, Pcbs, Tables};
+use super::{Found, Id, Pcbs, Tables};
 use crate::host::pcb::FourTuple;
 use crate::ip::l4;
 use crate::turn::cpu::Cpu;
@@ -39,6 +39,12 @@ impl Pcbs {
             Some(Found::Wait(at)) => _ = waits.get(at).map(pkt::prefetch_whole),
             None => {}
         }
+    }
+
+    /// Fetches the connection of this name.
+    #[inline]
+    pub(in crate::host::tcp) fn fetch(&self, id: Id) {
+        self.conn_at(id.at).inspect(|conn| pkt::prefetch_whole(*conn));
     }
 
     /// Fetches the connection that most likely has this hash.
