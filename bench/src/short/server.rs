@@ -1,6 +1,7 @@
 //! The server.
 
 use core::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::Result;
 use net::app::{App, AppContext, Handle};
@@ -56,14 +57,14 @@ pub(super) fn web(_: SocketAddr) -> Result<Box<dyn App>> {
 pub struct Server {
     listen: Listen,
     behind: Behind,
-    answer: Box<[u8; ANSWER]>,
+    answer: Arc<[u8]>,
 }
 
 impl Server {
     /// Waits as `listen` says.
     #[must_use]
     pub fn new(listen: Listen, behind: Behind) -> Self {
-        Self { listen, behind, answer: Box::new([b'a'; ANSWER]) }
+        Self { listen, behind, answer: [b'a'; ANSWER].into() }
     }
 }
 
@@ -82,7 +83,7 @@ impl App for Server {
             (if is_whole { QUESTION } else { 0 }, is_whole)
         });
         let answered = match asked {
-            Ok(Some(true)) => tcp::send(cx.cpu, conn.id, &*self.answer).is_ok(),
+            Ok(Some(true)) => tcp::send_shared(cx.cpu, conn.id, &self.answer).is_ok(),
             Ok(Some(false)) => return,
             Ok(None) | Err(_) => false,
         };

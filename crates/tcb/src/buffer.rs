@@ -1,11 +1,29 @@
 //! Bytes of a stream that wait: to be sent and acknowledged, or to be read.
 
 use core::cmp::min;
+use std::sync::Arc;
 
 use super::rings::Rings;
 
 /// The least memory that is taken at once.
 const LEAST: usize = 64;
+/// Size of a ring that never wraps: that of shared bytes, of which there are fewer.
+const SHARED: u32 = 1 << 31;
+
+/// The memory of a buffer.
+#[derive(Debug)]
+enum Bytes {
+    /// A ring of its own, up to where it was ever written: what is behind is not worth being filled.
+    Ring(Vec<u8>),
+    /// Bytes of a program, which others may send as well: they are read where they are.
+    Shared(Arc<[u8]>),
+}
+
+impl Default for Bytes {
+    fn default() -> Self {
+        Self::Ring(Vec::new())
+    }
+}
 
 /// A queue of bytes in a ring, that can be written and read anywhere, and forgets from the front.
 ///
@@ -13,9 +31,8 @@ const LEAST: usize = 64;
 /// to, and then begins with as much as it needed before. Positions are counted from the front.
 #[derive(Debug, Default)]
 pub struct Buffer {
-    /// The ring up to where it was ever written: what is behind is not worth being filled.
-    ring: Vec<u8>,
-    /// Bytes of the ring: a power of two, or 0.
+    bytes: Bytes,
+    /// Bytes of the ring: a power of two, or 0; [`SHARED`] if it is none.
     size: u32,
     /// Where the front stands in the ring.
     front: u32,
@@ -44,7 +61,13 @@ impl Buffer {
     #[inline]
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.size()
+        if self.is_shared() { 0 } else { self.size() }
+    }
+
+    /// Whether what is here are bytes of a program.
+    #[inline]
+    const fn is_shared(&self) -> bool {
+        self.size == SHARED
     }
 
     fn size(&self) -> usize {
@@ -56,7 +79,7 @@ impl Buffer {
     #[inline]
     pub fn borrow(&mut self, bytes: usize, rings: &mut Rings) {
         let needed = self.len() + bytes;
-        if needed > self.size()
+        if (needed > self.size() || self.is_shared())
             && let Some(ring) = rings.take(ring_size(needed.max(self.needed as usize)))
         {
             rings.give(self.go_on_in(ring));
@@ -67,21 +90,37 @@ impl Buffer {
     #[inline]
     pub fn give_back(&mut self, rings: &mut Rings) {
         if self.len == 0 && self.size > 0 {
-            let needed = short(self.ring.len());
-            rings.give(core::mem::take(self).ring);
-            self.needed = needed;
+            if let Bytes::Ring(ring) = core::mem::take(self).bytes {
+                self.needed = short(ring.len());
+                rings.give(ring);
+            }
         }
+    }
+
+    /// Holds bytes of a program without a copy, if nothing else is here; answers whether it does.
+    #[inline]
+    pub fn share(&mut self, bytes: &Arc<[u8]>, rings: &mut Rings) -> bool {
+        let may = self.len == 0 && !bytes.is_empty() && bytes.len() < SHARED as usize;
+        if may {
+            self.give_back(rings);
+            let (shared, len) = (Bytes::Shared(Arc::clone(bytes)), short(bytes.len()));
+            *self = Self { bytes: shared, size: SHARED, front: 0, len, needed: self.needed };
+        }
+        may
     }
 
     /// Writes `bytes` at `at`, which may be behind the end: what is between is whatever was there.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at + bytes.len();
-        if end > self.size() {
-            self.grow(end);
+        if end > self.size() || self.is_shared() {
+            self.grow(end.max(self.len()));
         }
         if self.front as usize + at >= self.size() {
             // What is between may reach round the end of the ring.
-            self.ring.resize(self.size(), 0);
+            let size = self.size();
+            if let Bytes::Ring(ring) = &mut self.bytes {
+                ring.resize(size, 0);
+            }
         }
         let (first, second) = self.parts(at, bytes.len());
         let (head, tail) = bytes.split_at(first.len());
@@ -104,7 +143,11 @@ impl Buffer {
     pub fn read(&self, at: usize, len: usize) -> [&[u8]; 2] {
         let at = min(at, self.len());
         let (first, second) = self.parts(at, min(len, self.len() - at));
-        [&self.ring[first], &self.ring[second]]
+        let bytes: &[u8] = match &self.bytes {
+            Bytes::Ring(ring) => ring,
+            Bytes::Shared(bytes) => bytes,
+        };
+        [&bytes[first], &bytes[second]]
     }
 
     /// Copies from `at` on into `out` as much as there is and fits, and answers how much. Nothing is forgotten.
@@ -138,14 +181,15 @@ impl Buffer {
 
     /// Writes at a place of the ring.
     fn put(&mut self, at: usize, bytes: &[u8]) {
-        if at > self.ring.len() && !bytes.is_empty() {
-            self.ring.resize(at, 0);
+        let Bytes::Ring(ring) = &mut self.bytes else { return };
+        if at > ring.len() && !bytes.is_empty() {
+            ring.resize(at, 0);
         }
-        let (over, behind) = bytes.split_at(min(bytes.len(), self.ring.len().saturating_sub(at)));
+        let (over, behind) = bytes.split_at(min(bytes.len(), ring.len().saturating_sub(at)));
         if !over.is_empty() {
-            self.ring[at..at + over.len()].copy_from_slice(over);
+            ring[at..at + over.len()].copy_from_slice(over);
         }
-        self.ring.extend_from_slice(behind);
+        ring.extend_from_slice(behind);
     }
 
     #[cold]
@@ -159,7 +203,11 @@ impl Buffer {
         ring.extend_from_slice(first);
         ring.extend_from_slice(second);
         let size = short(ring.capacity());
-        core::mem::replace(self, Self { ring, size, front: 0, len: self.len, needed: 0 }).ring
+        let bytes = Bytes::Ring(ring);
+        match core::mem::replace(self, Self { bytes, size, front: 0, len: self.len, needed: 0 }).bytes {
+            Bytes::Ring(ring) => ring,
+            Bytes::Shared(_) => Vec::new(),
+        }
     }
 }
 
@@ -185,6 +233,7 @@ mod tests {
         Write(usize, Vec<u8>),
         Push(Vec<u8>),
         Forget(usize),
+        Share(Vec<u8>),
     }
 
     fn acts() -> impl Strategy<Value = Vec<Act>> {
@@ -193,6 +242,7 @@ mod tests {
             (0..5000_usize, bytes()).prop_map(|(at, bytes)| Act::Write(at, bytes)),
             bytes().prop_map(Act::Push),
             (0..9000_usize).prop_map(Act::Forget),
+            bytes().prop_map(Act::Share),
         ];
         proptest::collection::vec(act, 0..60)
     }
@@ -213,6 +263,14 @@ mod tests {
                     Act::Push(bytes) => {
                         plain.extend(&bytes);
                         buffer.push(&bytes);
+                    }
+                    Act::Share(bytes) => {
+                        let shares = buffer.share(&bytes.as_slice().into(), &mut Rings::default());
+                        prop_assert_eq!(shares, plain.is_empty() && !bytes.is_empty());
+                        if shares {
+                            prop_assert_eq!(buffer.memory(), 0);
+                            plain = bytes;
+                        }
                     }
                     Act::Forget(count) => {
                         plain.drain(..count.min(plain.len()));

@@ -1,5 +1,7 @@
 //! Memory of a connection beside itself: it borrows recycled buffers, and gives back empty ones.
 
+use std::sync::Arc;
+
 use super::Tcb;
 use crate::receive::Receive;
 use crate::rings::Rings;
@@ -24,6 +26,18 @@ impl Tcb {
     #[inline]
     pub fn borrow_to_send(&mut self, outgoing: usize, rings: &mut Rings) {
         self.outgoing.borrow(outgoing.min(self.writable()), rings);
+    }
+
+    /// Takes bytes of a program that others may send as well, without a copy if nothing else waits to be acknowledged; answers how
+    /// many.
+    #[inline]
+    pub fn send_shared(&mut self, bytes: &Arc<[u8]>, rings: &mut Rings) -> usize {
+        if self.writable() >= bytes.len() && self.outgoing.share(bytes, rings) {
+            self.queued_end += u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            return bytes.len();
+        }
+        self.borrow_to_send(bytes.len(), rings);
+        self.send(bytes)
     }
 
     /// Buffers that are empty give their memory to others.

@@ -30,8 +30,8 @@ pub use self::build::IpTxParams;
 pub use self::calls::{
     Accepted, Connect, Ready, abort, accept, bind, change, change_listener, close, connect, connection,
     drop_connection, forget_paths, half_open, listen, listener_settings, local, open, peek, read,
-    read_in_place, read_urgent, ready, send, send_urgent, set_listener_tx_params, set_tx_params, shutdown,
-    unlisten, waiting,
+    read_in_place, read_urgent, ready, send, send_shared, send_urgent, set_listener_tx_params, set_tx_params,
+    shutdown, unlisten, waiting,
 };
 pub(crate) use self::errors::{can_have_sent, error};
 pub(crate) use self::fastopen::KEY_LIFE;

@@ -332,6 +332,17 @@ pub fn send(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<usize, Error> {
     send_by(cpu, id, bytes, Tcb::send)
 }
 
+/// Takes as many of `bytes` as there is room for, and answers how many. They are not copied if nothing else of the connection waits
+/// to be acknowledged: a page that many connections send lies in memory once. CPUs had better not share them.
+///
+/// # Errors
+///
+/// As [`send`].
+#[inline]
+pub fn send_shared(cpu: &mut Cpu, id: Id, bytes: &Arc<[u8]>) -> Result<usize, Error> {
+    send_with(cpu, id, bytes.len(), |tcb, rings| tcb.send_shared(bytes, rings))
+}
+
 /// Sends urgent data. New programs should not (RFC 6093 §5).
 ///
 /// # Errors
@@ -342,18 +353,30 @@ pub fn send_urgent(cpu: &mut Cpu, id: Id, bytes: &[u8]) -> Result<usize, Error> 
 }
 
 fn send_by(cpu: &mut Cpu, id: Id, bytes: &[u8], send: fn(&mut Tcb, &[u8]) -> usize) -> Result<usize, Error> {
+    send_with(cpu, id, bytes.len(), |tcb, rings| {
+        tcb.borrow_to_send(bytes.len(), rings);
+        send(tcb, bytes)
+    })
+}
+
+#[inline]
+fn send_with(
+    cpu: &mut Cpu,
+    id: Id,
+    len: usize,
+    send: impl FnOnce(&mut Tcb, &mut Rings) -> usize,
+) -> Result<usize, Error> {
     let sent = change_with(cpu, id, |tcb, rings| {
         ended(tcb)?;
         if tcb.is_shut() {
             return Err(Error::Closed);
         }
-        tcb.borrow_to_send(bytes.len(), rings);
-        match send(tcb, bytes) {
-            0 if !bytes.is_empty() => Err(Error::WouldBlock),
+        match send(tcb, rings) {
+            0 if len > 0 => Err(Error::WouldBlock),
             taken => Ok(taken),
         }
     })?;
-    if sent != Ok(bytes.len()) {
+    if sent != Ok(len) {
         watch::want_room(cpu, id);
     }
     sent

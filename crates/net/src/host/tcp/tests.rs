@@ -5,6 +5,7 @@ mod held;
 mod opened;
 mod page;
 mod places;
+mod shared;
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
