@@ -4,13 +4,10 @@
 #![expect(unsafe_code, reason = "memory of the program, through the pointers of its call")]
 
 use core::ffi::c_int;
-use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use core::net::SocketAddr;
 use core::slice;
 
 use libc::{sockaddr, socklen_t};
-
-const V4_LEN: usize = size_of::<libc::sockaddr_in>();
-const V6_LEN: usize = size_of::<libc::sockaddr_in6>();
 
 /// Reads an IPv4 or IPv6 address; `None` if it is another, or too short.
 ///
@@ -22,23 +19,7 @@ pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Option<Socke
     }
     // SAFETY: the caller's promise.
     let bytes = unsafe { slice::from_raw_parts(addr.cast::<u8>(), len as usize) };
-    let (family, rest) = bytes.split_first_chunk::<2>()?;
-    let (port, rest) = rest.split_first_chunk::<2>()?;
-    let port = u16::from_be_bytes(*port);
-    match c_int::from(u16::from_ne_bytes(*family)) {
-        libc::AF_INET if bytes.len() >= V4_LEN => {
-            let ip = Ipv4Addr::from(*rest.first_chunk::<4>()?);
-            Some((ip, port).into())
-        }
-        libc::AF_INET6 if bytes.len() >= V6_LEN => {
-            let (flow, rest) = rest.split_first_chunk::<4>()?;
-            let (ip, rest) = rest.split_first_chunk::<16>()?;
-            let scope = u32::from_ne_bytes(*rest.first_chunk::<4>()?);
-            let flow = u32::from_be_bytes(*flow);
-            Some(SocketAddrV6::new(Ipv6Addr::from(*ip), port, flow, scope).into())
-        }
-        _ => None,
-    }
+    program::addr::parse(bytes)
 }
 
 /// Whether it is of no family, which means that a socket has no peer any more.
@@ -56,21 +37,7 @@ pub(crate) unsafe fn is_none(addr: *const sockaddr, len: socklen_t) -> bool {
 /// # Safety
 /// `len` is null or writable, and `addr` is null or has room for so many bytes.
 pub(crate) unsafe fn write(at: SocketAddr, addr: *mut sockaddr, len: *mut socklen_t) {
-    let mut bytes = [0; V6_LEN];
-    let (family, whole) = match at {
-        SocketAddr::V4(at) => {
-            bytes[4..8].copy_from_slice(&at.ip().octets());
-            (libc::AF_INET, V4_LEN)
-        }
-        SocketAddr::V6(at) => {
-            bytes[8..24].copy_from_slice(&at.ip().octets());
-            bytes[24..28].copy_from_slice(&at.scope_id().to_ne_bytes());
-            (libc::AF_INET6, V6_LEN)
-        }
-    };
-    let family = u16::try_from(family).unwrap_or(0);
-    bytes[..2].copy_from_slice(&family.to_ne_bytes());
-    bytes[2..4].copy_from_slice(&at.port().to_be_bytes());
+    let (bytes, whole) = program::addr::emit(at);
     // SAFETY: the caller's promise.
     unsafe { put(&bytes[..whole], addr.cast(), len) };
 }

@@ -12,17 +12,18 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{iovec, msghdr};
+use program::daemon::{ask, may_be_ours};
+use program::datagram::{bound, is_addressed};
+use program::{Socket as _, stream};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, getpeername, getsockname, recv};
+use rustix::net::{RecvFlags, getpeername, recv};
 use wire::program::{HEAD_LEN, Head, NO_ADDR, Name, Request, Role, Transport};
 
-use crate::daemon::{ask, may_be_ours};
-use crate::{control, stream, sys};
+use crate::sys::Own;
+use crate::{control, sys};
 
 /// Buffers of a message at the most, as of Linux.
 const BUFFERS_MAX: usize = 1024;
-/// Bytes of a message on a pair at the most.
-const MESSAGE_MAX: usize = (64 << 10) + HEAD_LEN;
 /// Bytes for control messages that come with a mark.
 const MARK_MAX: usize = 64;
 /// Buffers of a message that need no allocation: a signal handler may send.
@@ -43,17 +44,6 @@ pub(crate) fn name_if_any(fd: BorrowedFd<'_>) -> Option<Name> {
     if ANY.load(Ordering::Relaxed) { name(fd) } else { None }
 }
 
-/// Whether messages of a socket begin with an address.
-pub(crate) fn is_addressed(name: &Name) -> bool {
-    name.remote == NO_ADDR
-}
-
-/// The local address of a socket of the kernel that is bound; else [`NO_ADDR`].
-pub(crate) fn bound(fd: BorrowedFd<'_>) -> SocketAddr {
-    let local = getsockname(fd).ok().and_then(|local: SocketAddrAny| SocketAddr::try_from(local).ok());
-    local.filter(|local| local.port() != 0).unwrap_or(NO_ADDR)
-}
-
 /// The socket for a message to `to`: one of pantala, or one of the kernel that becomes pantala's by this. `None`: the message is
 /// the kernel's.
 pub(crate) fn sends(fd: BorrowedFd<'_>, to: Option<SocketAddr>) -> stream::Taken<Name> {
@@ -63,7 +53,7 @@ pub(crate) fn sends(fd: BorrowedFd<'_>, to: Option<SocketAddr>) -> stream::Taken
     let to = to.filter(|to| may_be_ours(*to) && !to.ip().is_unspecified())?;
     let is_free =
         || matches!(getpeername(fd), Ok(None) | Err(Errno::NOTCONN)) && bound(fd).ip().is_unspecified();
-    if stream::transport(fd) != Some(Transport::Udp) || !is_free() {
+    if stream::transport(&Own(fd)) != Some(Transport::Udp) || !is_free() {
         return None;
     }
     ask(&Request::Route(to.ip())).ok()?;
@@ -71,29 +61,13 @@ pub(crate) fn sends(fd: BorrowedFd<'_>, to: Option<SocketAddr>) -> stream::Taken
     let port = bound(fd).port();
     let is_v6 = domain == rustix::net::AddressFamily::INET6;
     let addr: SocketAddr = if is_v6 { ([0_u16; 8], port).into() } else { ([0; 4], port).into() };
-    let options = stream::options(fd, Transport::Udp);
+    let options = stream::options(&Own(fd), Transport::Udp);
     match ask(&Request::Bind { transport: Transport::Udp, addr, options }) {
         Ok(answer) => {
-            let placed = answer.descriptor.ok_or(Errno::MFILE).and_then(|new| stream::put_in_place(fd, new));
+            let placed = answer.descriptor.ok_or(Errno::MFILE).and_then(|new| Own(fd).put_in_place(new));
             Some(placed.and_then(|()| name(fd).ok_or(Errno::NETDOWN)))
         }
         Err(why) => Some(Err(why)),
-    }
-}
-
-/// Gives back what waits to be received at a socket without a peer, which is about to get one.
-pub(crate) fn give_back(fd: BorrowedFd<'_>, name: &Name) {
-    let mut bytes = if is_addressed(name) { vec![0; MESSAGE_MAX] } else { return };
-    while let Ok((_, count)) = recv(fd, &mut bytes[..], RecvFlags::DONTWAIT)
-        && count > 0
-    {
-        let message = bytes.get_mut(..count).unwrap_or_default();
-        let Some(head) = Head::parse(message) else { continue };
-        let Some(place) = message.first_chunk_mut() else { continue };
-        *place = Head { is_returned: true, ..head }.emit();
-        if rustix::net::send(fd, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_err() {
-            return;
-        }
     }
 }
 

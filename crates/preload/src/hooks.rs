@@ -13,10 +13,13 @@ use core::ffi::{c_int, c_long};
 use std::os::fd::{BorrowedFd, IntoRawFd};
 
 use libc::{iovec, msghdr, sockaddr, socklen_t};
+use program::stream::{self, Connected};
 use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use wire::program::{Name, Role};
 
-use crate::{addr, datagram, stream, sys};
+use crate::sys::Own;
+use crate::{addr, datagram, sys};
 
 /// `bind(2)`
 ///
@@ -26,7 +29,7 @@ use crate::{addr, datagram, stream, sys};
 pub unsafe extern "C" fn bind(fd: c_int, at: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the program's promise.
     let wanted = unsafe { addr::read(at, len) };
-    let taken = sys::borrow(fd).zip(wanted).and_then(|(fd, wanted)| stream::bind(fd, wanted));
+    let taken = sys::borrow(fd).zip(wanted).and_then(|(fd, wanted)| stream::bind(&Own(fd), wanted));
     said(taken, || kernel(libc::SYS_bind, [word(fd), at as usize, len as usize, 0, 0, 0]))
 }
 
@@ -39,9 +42,12 @@ pub unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t)
     // SAFETY: the program's promise.
     let wanted = unsafe { addr::read(to, len) };
     let taken = sys::borrow(fd).and_then(|fd| match wanted {
-        Some(wanted) => stream::connect(fd, wanted),
+        Some(wanted) => stream::connect(&Own(fd), wanted).map(|done| match done? {
+            Connected::Begins => stream::wait(fd),
+            Connected::Yes => Ok(()),
+        }),
         // SAFETY: the program's promise.
-        None if unsafe { addr::is_none(to, len) } => stream::disconnect(fd),
+        None if unsafe { addr::is_none(to, len) } => stream::disconnect(&Own(fd)),
         None => None,
     });
     said(taken, || kernel(libc::SYS_connect, [word(fd), to as usize, len as usize, 0, 0, 0]))
@@ -70,7 +76,7 @@ pub unsafe extern "C" fn accept(fd: c_int, from: *mut sockaddr, len: *mut sockle
 /// As of `accept4(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn accept4(fd: c_int, from: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
-    match sys::borrow(fd).and_then(|fd| stream::accept(fd, flags)) {
+    match sys::borrow(fd).and_then(|fd| stream::accept(fd, flags, RecvFlags::empty())) {
         Some(Ok((new, remote))) => {
             if !from.is_null() {
                 // SAFETY: the program's promise.
@@ -105,7 +111,7 @@ pub unsafe extern "C" fn getsockname(fd: c_int, at: *mut sockaddr, len: *mut soc
 pub unsafe extern "C" fn getpeername(fd: c_int, at: *mut sockaddr, len: *mut socklen_t) -> c_int {
     match named(fd) {
         Some(Name { role: Role::Listener, .. }) => sys::fail(Errno::NOTCONN),
-        Some(name) if name.role == Role::Datagram && datagram::is_addressed(&name) => {
+        Some(name) if name.role == Role::Datagram && program::datagram::is_addressed(&name) => {
             sys::fail(Errno::NOTCONN)
         }
         Some(Name { remote, .. }) => {

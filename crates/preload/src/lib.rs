@@ -8,24 +8,20 @@
 //! Nothing is remembered here: the name of the Unix socket's peer says which socket it is ([`wire::program::Name`]). So
 //! what `fork` and `exec` pass on, and what a child does after `vfork`, needs no care.
 //!
+//! What a call does with a socket of pantala is in [`program`].
+//!
 //! | module | what it is |
 //! |---|---|
 //! | [`hooks`] | the calls, as C has them |
-//! | [`stream`] | what they do with sockets of pantala |
 //! | [`datagram`] | messages of sockets of datagrams, with their addresses |
-//! | [`options`] | options, as Linux numbers them |
 //! | [`control`] | control messages of datagrams |
 //! | [`names`] | host names, by DNS over pantala |
-//! | [`daemon`] | requests to the daemon |
 //! | [`addr`] | C's socket addresses |
 //! | [`sys`] | system calls that pass by the hooks |
 
 mod addr;
 mod control;
-mod daemon;
 mod datagram;
 pub mod hooks;
 mod names;
-mod options;
-mod stream;
 mod sys;

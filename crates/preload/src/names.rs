@@ -14,15 +14,14 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
+use program::daemon::{ask, may_be_ours};
+use program::stream::{is_ready, outcome};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, Question, RCODE, TYPE};
 use wire::program::{NO_ADDR, Options, Request, Transport};
-
-use crate::daemon::{ask, may_be_ours};
-use crate::stream::{is_ready, outcome};
 
 const PORT: u16 = 53;
 /// Servers that are asked, and domains that are searched, at the most (resolv.conf(5)).

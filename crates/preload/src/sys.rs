@@ -7,9 +7,11 @@
 )]
 
 use core::ffi::{c_int, c_long};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::io::Errno;
+use program::options::VALUE_MAX;
+use program::{Socket, stream};
+use rustix::io::{Errno, FdFlags, fcntl_getfd};
 
 /// Makes a system call whose arguments are those of the program's own call.
 pub(crate) fn call(number: c_long, arguments: [usize; 6]) -> isize {
@@ -41,4 +43,41 @@ pub(crate) fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
     // SAFETY: it is used for system calls alone during a call of the program about this number. One that is not open makes
     // them fail with `EBADF`, as the program's own would.
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+/// A socket of this process.
+pub(crate) struct Own<'a>(pub(crate) BorrowedFd<'a>);
+
+impl Socket for Own<'_> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.0
+    }
+
+    fn put_in_place(&self, new: OwnedFd) -> Result<(), Errno> {
+        stream::prepare(self.0, new.as_fd())?;
+        // From now on calls that receive ask whether a socket is one of datagrams.
+        let _ = crate::datagram::name(new.as_fd());
+        let cloexec = fcntl_getfd(self.0)?.contains(FdFlags::CLOEXEC);
+        let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
+        let numbers = [new.as_raw_fd(), self.0.as_raw_fd(), flags];
+        let [new, old, flags] = numbers.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+        match call(libc::SYS_dup3, [new, old, flags, 0, 0, 0]) {
+            -1 => Err(Errno::from_raw_os_error(errno())),
+            _ => Ok(()),
+        }
+    }
+
+    fn option(fd: BorrowedFd<'_>, level: c_int, number: c_int) -> Option<[u8; VALUE_MAX]> {
+        let mut bytes = [0_u8; VALUE_MAX];
+        let mut len = u32::try_from(VALUE_MAX).unwrap_or(0);
+        let words = [fd.as_raw_fd(), level, number].map(|word| (word as isize).cast_unsigned());
+        let [fd, level, number] = words;
+        let arguments = [fd, level, number, (&raw mut bytes) as usize, (&raw mut len) as usize, 0];
+        let before = errno();
+        if call(libc::SYS_getsockopt, arguments) != 0 {
+            let _ = fail(Errno::from_raw_os_error(before));
+            return None;
+        }
+        Some(bytes)
+    }
 }

@@ -13,6 +13,7 @@ pub mod heap;
 pub mod libpcap;
 pub mod mmap;
 pub mod napi;
+pub mod notify;
 pub mod packet;
 pub mod poll;
 pub mod process;

@@ -1,5 +1,5 @@
-//! Unsafe: calls `setsockopt(2)` through libc, for options that rustix does not know.
-#![expect(unsafe_code, reason = "setsockopt takes a pointer to the value")]
+//! Unsafe: calls `setsockopt(2)` and `getsockopt(2)` through libc, for options that rustix does not know.
+#![expect(unsafe_code, reason = "setsockopt and getsockopt take a pointer to the value")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -22,6 +22,19 @@ pub fn set(fd: impl AsFd, level: i32, option: i32, value: &[u8]) -> io::Result<(
     let answer =
         unsafe { libc::setsockopt(fd.as_fd().as_raw_fd(), level, option, value.as_ptr().cast(), len) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns the first bytes of the value of an option, and how many there are.
+///
+/// # Errors
+/// The errors of `getsockopt(2)`.
+pub fn get<const N: usize>(fd: impl AsFd, level: i32, option: i32) -> io::Result<([u8; N], usize)> {
+    let mut value = [0; N];
+    let mut len = libc::socklen_t::try_from(N).map_err(io::Error::other)?;
+    let place = value.as_mut_ptr().cast();
+    // SAFETY: the kernel writes `len` bytes at most to `value`.
+    let answer = unsafe { libc::getsockopt(fd.as_fd().as_raw_fd(), level, option, place, &raw mut len) };
+    if answer == 0 { Ok((value, len as usize)) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Bounds how long a receive on this socket may block.

@@ -1,4 +1,11 @@
 //! `run PROGRAM …`: an unmodified program on the running stack.
+//!
+//! It loads a library that meets its calls, and becomes the program; with `--any` a supervisor beside the program answers them.
+
+mod any;
+mod caller;
+mod calls;
+mod supervisor;
 
 use core::net::IpAddr;
 use std::env;
@@ -27,7 +34,14 @@ pantala needs a section [programs] in its configuration.
 
   pantala run -- curl http://10.0.0.2/
   pantala run --dns 10.0.0.53 -- curl http://www.example.net/
-  pantala run -- nginx -g 'daemon off;'";
+  pantala run -- nginx -g 'daemon off;'
+
+With --any it is no library that meets the calls of the program, but the kernel
+(seccomp), so that statically linked programs run as well, such as those of Go.
+pantala stays beside the program until all that it has started has ended. Bound
+sockets of UDP stay with the kernel then.
+
+  pantala run --any -- caddy file-server --listen :8080";
 
 const LIBRARY: &str = "libpantala_preload.so";
 /// Interpreters of interpreters that are followed; the kernel follows as many.
@@ -40,6 +54,9 @@ pub(crate) struct Run {
     /// Leave all addresses but these to the kernel; more than one prefix is separated by commas
     #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
     only: Vec<IpNet>,
+    /// Run programs that load no library, too, such as statically linked ones
+    #[arg(long, conflicts_with = "dns")]
+    any: bool,
     /// Look names of hosts up at these servers, not at those of /etc/resolv.conf
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     dns: Vec<IpAddr>,
@@ -61,8 +78,17 @@ impl Run {
         };
         let file = find(program)
             .ok_or_else(|| Failure::Failed(format!("{}: no such program in the PATH", program.display())))?;
-        check(&file, SCRIPTS_MAX).map_err(Failure::Failed)?;
+        check(&file, SCRIPTS_MAX, self.any).map_err(Failure::Failed)?;
         hello(&socket).map_err(|why| Failure::Failed(refusal(&socket, &why)))?;
+        if self.any {
+            let only = self.only.iter().map(|net| (net.network(), net.prefix_len())).collect();
+            let set = program::daemon::set_environment(&socket, only);
+            set.map_err(|why| Failure::Failed(format!("{}: {why}", socket.display())))?;
+            let mut command = Command::new(&file);
+            command.arg0(program).args(arguments);
+            let ended = any::run(command).map_err(|why| Failure::Failed(format!("{}: {why}", file.display())))?;
+            std::process::exit(ended.into());
+        }
         let mut preload = library().into_os_string();
         if let Some(others) = env::var_os("LD_PRELOAD") {
             preload.push(":");
@@ -105,13 +131,21 @@ fn library() -> PathBuf {
 }
 
 /// Succeeds if the loader loads libraries into a program before it starts; else says what to do.
-fn check(file: &Path, scripts: usize) -> Result<(), String> {
+fn check(file: &Path, scripts: usize, any: bool) -> Result<(), String> {
     let shown = file.display();
     let about = fs::metadata(file).map_err(|why| format!("{shown}: {why}"))?;
-    if about.mode() & 0o6000 != 0 && about.uid() != rustix::process::getuid().as_raw() {
-        return Err(format!(
-            "{shown} is set-user-ID or set-group-ID, so no library is loaded into it; run it as the user that it becomes"
-        ));
+    let (user, is_root) = (rustix::process::getuid().as_raw(), rustix::process::getuid().is_root());
+    let gains = if about.mode() & 0o6000 != 0 && about.uid() != user {
+        Some(("is set-user-ID or set-group-ID", "run it as the user that it becomes"))
+    } else if !is_root && has_capabilities(file) {
+        Some(("has capabilities", "run it as root"))
+    } else {
+        None
+    };
+    // A filter of calls that root has set up takes no rights away.
+    if let Some((is, instead)) = gains.filter(|_| !(any && is_root)) {
+        let why = if any { "it gets no rights by that with `--any`" } else { "no library is loaded into it" };
+        return Err(format!("{shown} {is}, so {why}; {instead}"));
     }
     let mut start = Vec::new();
     let read = File::open(file).and_then(|file| file.take(1 << 16).read_to_end(&mut start));
@@ -120,14 +154,19 @@ fn check(file: &Path, scripts: usize) -> Result<(), String> {
         return Ok(());
     }
     if let Some(interpreter) = interpreter(&start) {
-        return if scripts == 0 { Ok(()) } else { check(&interpreter, scripts - 1) };
+        return if scripts == 0 { Ok(()) } else { check(&interpreter, scripts - 1, any) };
     }
-    if is_static(&start) {
+    if is_static(&start) && !any {
         return Err(format!(
-            "{shown} is statically linked, so no library is loaded into it; use a dynamically linked build of it, or a relay: see `[[service]]` in the configuration"
+            "{shown} is statically linked, so no library is loaded into it; use `pantala run --any`, or a dynamically linked build of it"
         ));
     }
     Ok(())
+}
+
+/// Whether a file gives capabilities to the process that executes it (capabilities(7)).
+fn has_capabilities(file: &Path) -> bool {
+    rustix::fs::getxattr(file, "security.capability", &mut [0_u8; 64][..]).is_ok()
 }
 
 /// The interpreter of a script.
@@ -202,7 +241,7 @@ mod tests {
     fn the_interpreter_of_a_script_is_judged_in_its_place() {
         assert_eq!(interpreter(b"#! /usr/bin/env python3\nx"), Some("/usr/bin/env".into()));
         assert_eq!(interpreter(b"\x7fELF"), None);
-        assert_eq!(check(Path::new("/bin/sh"), SCRIPTS_MAX), Ok(()));
+        assert_eq!(check(Path::new("/bin/sh"), SCRIPTS_MAX, false), Ok(()));
     }
 
     #[test]

@@ -8,11 +8,12 @@ use core::slice;
 use std::os::fd::BorrowedFd;
 
 use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use program::stream;
 use rustix::io::Errno;
 use wire::program::Name;
 
 use super::{datagrams, message, named, word};
-use crate::{addr, datagram, stream, sys};
+use crate::{addr, datagram, sys};
 
 /// `read(2)`
 ///

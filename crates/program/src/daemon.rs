@@ -5,6 +5,7 @@ use core::mem::MaybeUninit;
 use core::net::{IpAddr, SocketAddr};
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
@@ -20,8 +21,19 @@ struct Environment {
     only: Vec<(IpAddr, u8)>,
 }
 
+static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+
+/// Sets where the daemon serves programs, and the addresses that may be pantala's, in place of the environment's; before the first
+/// request.
+///
+/// # Errors
+/// The path is too long for a Unix socket's.
+pub fn set_environment(socket: &Path, only: Vec<(IpAddr, u8)>) -> Result<(), Errno> {
+    let socket = Some(SocketAddrUnix::new(socket)?);
+    ENVIRONMENT.set(Environment { socket, only }).map_err(|_| Errno::ALREADY)
+}
+
 fn environment() -> &'static Environment {
-    static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
     ENVIRONMENT.get_or_init(|| {
         let socket = std::env::var_os("PANTALA_APP_SOCKET").and_then(|path| SocketAddrUnix::new(path).ok());
         let only = std::env::var("PANTALA_ONLY").unwrap_or_default();
@@ -35,7 +47,7 @@ fn prefix(text: &str) -> Option<(IpAddr, u8)> {
 }
 
 /// Whether an address may be pantala's. Loopback is the kernel's, and with `--only` all that is not in the prefixes.
-pub(crate) fn may_be_ours(at: SocketAddr) -> bool {
+pub fn may_be_ours(at: SocketAddr) -> bool {
     let (environment, ip) = (environment(), at.ip().to_canonical());
     let is_named = environment.only.is_empty()
         || ip.is_unspecified()
@@ -54,20 +66,20 @@ fn holds((net, bits): (IpAddr, u8), ip: IpAddr) -> bool {
 }
 
 /// The daemon's answer to a request.
-pub(crate) struct Answer {
+pub struct Answer {
     /// An address, where one was asked for.
-    pub(crate) addr: SocketAddr,
+    pub addr: SocketAddr,
     /// A value, where one was asked for.
-    pub(crate) value: i32,
+    pub value: i32,
     /// A socket. It is closed on `exec`.
-    pub(crate) descriptor: Option<OwnedFd>,
+    pub descriptor: Option<OwnedFd>,
 }
 
 /// Asks the daemon.
 ///
 /// # Errors
 /// The daemon's, or `ENETDOWN` if it is not there.
-pub(crate) fn ask(request: &Request) -> Result<Answer, Errno> {
+pub fn ask(request: &Request) -> Result<Answer, Errno> {
     ask_with(request, &mut [])
 }
 
@@ -75,7 +87,7 @@ pub(crate) fn ask(request: &Request) -> Result<Answer, Errno> {
 ///
 /// # Errors
 /// As of [`ask`].
-pub(crate) fn ask_info(id: u64) -> Result<[u8; INFO_LEN], Errno> {
+pub fn ask_info(id: u64) -> Result<[u8; INFO_LEN], Errno> {
     let mut info = [0; INFO_LEN];
     ask_with(&Request::Info(id), &mut info)?;
     Ok(info)

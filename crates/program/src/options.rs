@@ -1,17 +1,17 @@
 //! Options of sockets, as Linux numbers them and as requests name them.
 
 use core::ffi::c_int;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use wire::program::{Options, SockOpt, Transport};
 
-use crate::sys;
+use crate::Socket;
 
 /// Bytes of a value at the most that are looked at: the name of an algorithm or a device.
-pub(crate) const VALUE_MAX: usize = 16;
+pub const VALUE_MAX: usize = 16;
 /// Limits of Linux.
 const KEEP_S_MAX: c_int = 32_767;
 const KEEP_COUNT_MAX: c_int = 127;
@@ -64,7 +64,7 @@ const V6: Table = &[
 ];
 
 /// Options of which the kernel keeps a socket's value for any kind of socket.
-pub(crate) const fn is_kept(option: SockOpt) -> bool {
+pub const fn is_kept(option: SockOpt) -> bool {
     matches!(
         option,
         SockOpt::KeepAlive
@@ -76,7 +76,7 @@ pub(crate) const fn is_kept(option: SockOpt) -> bool {
 }
 
 /// Returns the option of these numbers of Linux; `None`: the stack has none.
-pub(crate) fn known(level: c_int, option: c_int) -> Option<SockOpt> {
+pub fn known(level: c_int, option: c_int) -> Option<SockOpt> {
     let own = [
         (libc::IPPROTO_TCP, libc::TCP_NODELAY, SockOpt::NoDelay),
         (libc::SOL_SOCKET, libc::SO_ACCEPTCONN, SockOpt::AcceptConn),
@@ -89,7 +89,7 @@ pub(crate) fn known(level: c_int, option: c_int) -> Option<SockOpt> {
 ///
 /// # Errors
 /// The errors of `setsockopt(2)`.
-pub(crate) fn value(level: c_int, option: SockOpt, bytes: &[u8]) -> Result<i32, Errno> {
+pub fn value(level: c_int, option: SockOpt, bytes: &[u8]) -> Result<i32, Errno> {
     if option == SockOpt::Congestion {
         return algorithm(bytes).ok_or(Errno::NOENT);
     }
@@ -139,7 +139,7 @@ fn algorithm(bytes: &[u8]) -> Option<i32> {
 }
 
 /// The name of an algorithm.
-pub(crate) const fn algorithm_name(number: i32) -> &'static [u8; VALUE_MAX] {
+pub const fn algorithm_name(number: i32) -> &'static [u8; VALUE_MAX] {
     match number {
         0 => b"cubic\0\0\0\0\0\0\0\0\0\0\0",
         _ => b"reno\0\0\0\0\0\0\0\0\0\0\0\0",
@@ -147,10 +147,10 @@ pub(crate) const fn algorithm_name(number: i32) -> &'static [u8; VALUE_MAX] {
 }
 
 /// Returns the options of a socket of the kernel that a program has set: those that a new one has not.
-pub(crate) fn set_before(fd: BorrowedFd<'_>, transport: Transport, is_v6: bool) -> Options {
+pub(crate) fn set_before<S: Socket>(socket: &S, transport: Transport, is_v6: bool) -> Options {
     let mut options = Options::default();
-    for ((level, number, option), fresh) in table(transport, is_v6).zip(fresh(transport, is_v6)) {
-        let now = read(fd, level, number, option);
+    for ((level, number, option), fresh) in table(transport, is_v6).zip(fresh::<S>(transport, is_v6)) {
+        let now = read::<S>(socket.fd(), level, number, option);
         if let Some(value) = now.filter(|_| now != *fresh) {
             options.set(option, value);
         }
@@ -166,28 +166,28 @@ fn table(transport: Transport, is_v6: bool) -> impl Iterator<Item = (c_int, c_in
 }
 
 /// The values of a new socket, which sysctls of the kernel decide.
-fn fresh(transport: Transport, is_v6: bool) -> &'static [Option<i32>] {
+fn fresh<S: Socket>(transport: Transport, is_v6: bool) -> &'static [Option<i32>] {
     static KNOWN: [OnceLock<Vec<Option<i32>>>; 4] = [const { OnceLock::new() }; 4];
     let at = usize::from(transport == Transport::Udp) * 2 + usize::from(is_v6);
-    KNOWN.get(at).map_or(&[], |known| known.get_or_init(|| read_fresh(transport, is_v6)))
+    KNOWN.get(at).map_or(&[], |known| known.get_or_init(|| read_fresh::<S>(transport, is_v6)))
 }
 
-fn read_fresh(transport: Transport, is_v6: bool) -> Vec<Option<i32>> {
+fn read_fresh<S: Socket>(transport: Transport, is_v6: bool) -> Vec<Option<i32>> {
     let domain = if is_v6 { AddressFamily::INET6 } else { AddressFamily::INET };
     let kind = if transport == Transport::Tcp { SocketType::STREAM } else { SocketType::DGRAM };
     let socket = socket_with(domain, kind, SocketFlags::CLOEXEC, None).ok();
-    let value = |(level, number, option)| read(socket.as_ref()?.as_fd(), level, number, option);
+    let value = |(level, number, option)| read::<S>(socket.as_ref()?.as_fd(), level, number, option);
     table(transport, is_v6).map(value).collect()
 }
 
 /// Whether a socket of the kernel is bound to a device (`SO_BINDTODEVICE`), which pantala does not have.
-pub(crate) fn is_on_device(fd: BorrowedFd<'_>) -> bool {
-    raw(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE).is_some_and(|name| name[0] != 0)
+pub(crate) fn is_on_device<S: Socket>(socket: &S) -> bool {
+    S::option(socket.fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE).is_some_and(|name| name[0] != 0)
 }
 
 /// Reads an option of a socket of the kernel.
-fn read(fd: BorrowedFd<'_>, level: c_int, number: c_int, option: SockOpt) -> Option<i32> {
-    let bytes = raw(fd, level, number)?;
+fn read<S: Socket>(fd: BorrowedFd<'_>, level: c_int, number: c_int, option: SockOpt) -> Option<i32> {
+    let bytes = S::option(fd, level, number)?;
     match option {
         SockOpt::Linger => linger(&bytes),
         SockOpt::Congestion => algorithm(&bytes),
@@ -195,19 +195,4 @@ fn read(fd: BorrowedFd<'_>, level: c_int, number: c_int, option: SockOpt) -> Opt
         SockOpt::SendBuffer | SockOpt::ReceiveBuffer => Some(i32::from_ne_bytes(*bytes.first_chunk()?) / 2),
         _ => Some(i32::from_ne_bytes(*bytes.first_chunk()?)),
     }
-}
-
-/// The value of an option of the kernel, as its bytes.
-fn raw(fd: BorrowedFd<'_>, level: c_int, number: c_int) -> Option<[u8; VALUE_MAX]> {
-    let mut bytes = [0_u8; VALUE_MAX];
-    let mut len = u32::try_from(VALUE_MAX).unwrap_or(0);
-    let words = [fd.as_raw_fd(), level, number].map(|word| (word as isize).cast_unsigned());
-    let [fd, level, number] = words;
-    let arguments = [fd, level, number, (&raw mut bytes) as usize, (&raw mut len) as usize, 0];
-    let errno = sys::errno();
-    if sys::call(libc::SYS_getsockopt, arguments) != 0 {
-        let _ = sys::fail(Errno::from_raw_os_error(errno));
-        return None;
-    }
-    Some(bytes)
 }

@@ -1,0 +1,234 @@
+//! Calls of programs about sockets, and their answers.
+
+use core::cell::OnceCell;
+use core::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Instant;
+
+use dev::sys::notify::{Call, Listener, Trap};
+use program::addr::{self, LEN_MAX};
+use program::calls::{Kind, all};
+use program::stream::{self, Connected};
+use program::values::{self, VALUE_MAX, Value};
+use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, socket_timeout};
+use rustix::net::{RecvFlags, SocketFlags};
+use wire::program::{Name, Role, Transport};
+
+use super::caller::{Caller, Theirs};
+
+/// The answer to a call.
+pub(super) enum Answer {
+    /// The kernel does what was asked.
+    Kernel,
+    /// A value.
+    Value(i64),
+    /// The call has been answered.
+    Given,
+    /// There is none until a socket is ready.
+    Waits(Box<Waiting>),
+}
+
+/// A call that waits for its socket.
+pub(super) struct Waiting {
+    pub(super) call: Call,
+    pub(super) until: Option<Instant>,
+    caller: Caller,
+    socket: OwnedFd,
+    /// It is a listener's, and not a connection that begins.
+    accepts: bool,
+}
+
+/// Calls that are answered.
+pub(super) fn traps() -> Vec<Trap> {
+    all().map(|(call, when)| Trap { call, when }).collect()
+}
+
+/// Answers a call. What is not about a socket of pantala, or one that becomes it, is the kernel's.
+pub(super) fn answer(listener: &Listener, call: &Call) -> Result<Answer, Errno> {
+    let Some(kind) = Kind::of(call.number) else { return Ok(Answer::Kernel) };
+    let number = int(call, 0);
+    // The kernel tells what is wrong with a descriptor.
+    let Ok(caller) = Caller::open(listener, call) else { return Ok(Answer::Kernel) };
+    let Ok(own) = caller.descriptor(number) else { return Ok(Answer::Kernel) };
+    let begun = match kind {
+        Kind::Bind | Kind::Connect => {
+            let place =
+                Theirs { listener, call, caller: &caller, number, fd: own.as_fd(), placed: OnceCell::new() };
+            match place_it(kind, &place)? {
+                Placed::Begins => place.placed.into_inner(),
+                Placed::Done => return Ok(Answer::Value(0)),
+                Placed::Kernel => return Ok(Answer::Kernel),
+            }
+        }
+        _ => None,
+    };
+    if kind == Kind::Connect {
+        // A connection that began before is its own socket.
+        return connecting(call, caller, begun.unwrap_or(own));
+    }
+    let Some(name) = stream::name(own.as_fd()) else { return Ok(Answer::Kernel) };
+    match kind {
+        Kind::Accept | Kind::Accept4 => accept(listener, call, caller, own),
+        Kind::Listen => stream::listen(own.as_fd(), int(call, 1)).unwrap_or(Ok(())).map(|()| Answer::Value(0)),
+        Kind::Local => {
+            let at = stream::local(own.as_fd()).ok_or(Errno::NOTCONN)?;
+            write_addr(&caller, at, call.arguments[1], call.arguments[2])
+        }
+        Kind::Remote if has_peer(&name) => {
+            write_addr(&caller, name.remote, call.arguments[1], call.arguments[2])
+        }
+        Kind::Remote => Err(Errno::NOTCONN),
+        Kind::GetOption => get(call, &caller, own.as_fd(), &name),
+        _ => set(call, &caller, own.as_fd(), &name),
+    }
+}
+
+fn has_peer(name: &Name) -> bool {
+    name.role == Role::Stream || name.role == Role::Datagram && !program::datagram::is_addressed(name)
+}
+
+/// What became of a socket that is bound or connected.
+enum Placed {
+    Kernel,
+    Done,
+    Begins,
+}
+
+fn place_it(kind: Kind, socket: &Theirs<'_>) -> Result<Placed, Errno> {
+    let [_, at, len, ..] = socket.call.arguments;
+    let mut bytes = [0; LEN_MAX];
+    let len = usize::try_from(len & u64::from(u32::MAX)).unwrap_or(LEN_MAX).min(LEN_MAX);
+    let bytes = bytes.get_mut(..len).unwrap_or_default();
+    // The kernel reports a bad address.
+    if socket.caller.read(at, bytes).is_err() {
+        return Ok(Placed::Kernel);
+    }
+    let Some(addr) = addr::parse(bytes) else {
+        let taken = if kind == Kind::Connect && addr::is_none(bytes) { stream::disconnect(socket) } else { None };
+        return taken.map_or(Ok(Placed::Kernel), |done| done.map(|()| Placed::Done));
+    };
+    if kind == Kind::Connect {
+        return match stream::connect(socket, addr) {
+            None => Ok(Placed::Kernel),
+            Some(Ok(Connected::Begins)) => Ok(Placed::Begins),
+            // Made once more, the call of a socket that blocks waits.
+            Some(Err(Errno::ALREADY)) if is_blocking(socket.fd)? => Ok(Placed::Begins),
+            Some(Ok(Connected::Yes)) => Ok(Placed::Done),
+            Some(Err(why)) => Err(why),
+        };
+    }
+    // Without a peer, its messages have addresses, and calls that send and receive are not met here.
+    if stream::transport(socket) == Some(Transport::Udp) {
+        return Ok(Placed::Kernel);
+    }
+    stream::bind(socket, addr).map_or(Ok(Placed::Kernel), |done| done.map(|()| Placed::Done))
+}
+
+/// A connection begins: one of a socket that blocks is waited for.
+fn connecting(call: &Call, caller: Caller, socket: OwnedFd) -> Result<Answer, Errno> {
+    if !is_blocking(socket.as_fd())? {
+        return Err(Errno::INPROGRESS);
+    }
+    let until = until(socket.as_fd(), Timeout::Send);
+    Ok(Answer::Waits(Box::new(Waiting { call: *call, until, caller, socket, accepts: false })))
+}
+
+fn accept(listener: &Listener, call: &Call, caller: Caller, socket: OwnedFd) -> Result<Answer, Errno> {
+    let blocks = is_blocking(socket.as_fd())?;
+    let waiting =
+        Waiting { call: *call, until: until(socket.as_fd(), Timeout::Recv), caller, socket, accepts: true };
+    match waiting.accept(listener) {
+        Err(Errno::AGAIN) if blocks => Ok(Answer::Waits(Box::new(waiting))),
+        done => done,
+    }
+}
+
+fn is_blocking(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    Ok(!fcntl_getfl(socket)?.contains(OFlags::NONBLOCK))
+}
+
+fn until(socket: BorrowedFd<'_>, which: Timeout) -> Option<Instant> {
+    let within = socket_timeout(socket, which).ok().flatten().filter(|within| !within.is_zero())?;
+    Instant::now().checked_add(within)
+}
+
+impl Waiting {
+    /// Returns the socket, and whether its call waits to write.
+    pub(super) fn socket(&self) -> (BorrowedFd<'_>, bool) {
+        (self.socket.as_fd(), !self.accepts)
+    }
+
+    /// Answers, when the socket is ready; `EAGAIN`: it goes on to wait.
+    pub(super) fn go_on(&self, listener: &Listener) -> Result<Answer, Errno> {
+        if self.accepts {
+            return self.accept(listener);
+        }
+        stream::outcome(self.socket.as_fd()).map_or(Ok(Answer::Value(0)), Err)
+    }
+
+    /// The error at the end of its time.
+    pub(super) const fn late(&self) -> Errno {
+        if self.accepts { Errno::AGAIN } else { Errno::INPROGRESS }
+    }
+
+    fn accept(&self, listener: &Listener) -> Result<Answer, Errno> {
+        let [_, at, len, flags, ..] = self.call.arguments;
+        let flags = if Kind::of(self.call.number) == Some(Kind::Accept4) { lower(flags) } else { 0 };
+        // A connection is not taken for a thread that is gone.
+        if !listener.is_valid(self.call.id) {
+            return Err(Errno::INTR);
+        }
+        let taken = stream::accept(self.socket.as_fd(), flags, RecvFlags::DONTWAIT);
+        let (new, remote) = taken.ok_or(Errno::INVAL)??;
+        if at != 0 {
+            let (bytes, whole) = addr::emit(remote);
+            self.caller.write_with_len(bytes.get(..whole).unwrap_or_default(), at, len, true)?;
+        }
+        let cloexec = flags.cast_unsigned() & SocketFlags::CLOEXEC.bits() != 0;
+        listener.answer_with(self.call.id, new.as_fd(), cloexec).map(|()| Answer::Given)
+    }
+}
+
+fn write_addr(caller: &Caller, addr: SocketAddr, at: u64, len: u64) -> Result<Answer, Errno> {
+    let (bytes, whole) = addr::emit(addr);
+    caller.write_with_len(bytes.get(..whole).unwrap_or_default(), at, len, true)?;
+    Ok(Answer::Value(0))
+}
+
+fn get(call: &Call, caller: &Caller, fd: BorrowedFd<'_>, name: &Name) -> Result<Answer, Errno> {
+    let [_, _, _, at, len, _] = call.arguments;
+    let bytes = match values::get(fd, name, int(call, 1), int(call, 2))? {
+        None => return Ok(Answer::Kernel),
+        Some(Value::Number(number)) => number.to_ne_bytes().to_vec(),
+        Some(Value::Bytes(bytes)) => bytes,
+    };
+    caller.write_with_len(&bytes, at, len, false)?;
+    Ok(Answer::Value(0))
+}
+
+fn set(call: &Call, caller: &Caller, fd: BorrowedFd<'_>, name: &Name) -> Result<Answer, Errno> {
+    let [_, _, _, at, len, _] = call.arguments;
+    let len = usize::try_from(lower(len)).map_err(|_| Errno::INVAL)?;
+    let mut bytes = [0; VALUE_MAX];
+    let bytes = bytes.get_mut(..len.min(VALUE_MAX)).unwrap_or_default();
+    caller.read(at, bytes)?;
+    let (level, option) = (int(call, 1), int(call, 2));
+    let keep = || {
+        let done = dev::sys::sockopt::set(fd, level, option, bytes);
+        done.map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::INVAL))
+    };
+    let done = values::set(name, (level, option), bytes, keep)?;
+    Ok(done.map_or(Answer::Kernel, |()| Answer::Value(0)))
+}
+
+/// An argument that is an `int`.
+fn int(call: &Call, place: usize) -> RawFd {
+    call.arguments.get(place).map_or(-1, |word| lower(*word))
+}
+
+const fn lower(word: u64) -> i32 {
+    let [a, b, c, d, ..] = word.to_le_bytes();
+    i32::from_le_bytes([a, b, c, d])
+}

@@ -1,0 +1,196 @@
+//! `getsockopt(2)` and `setsockopt(2)` of sockets of pantala.
+
+use core::ffi::c_int;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use wire::program::{Name, Request, Role, SockOpt};
+
+use crate::daemon::{ask, ask_info};
+use crate::{addr, options, stream};
+
+/// Where `struct tcp_info` has `tcpi_pmtu`.
+const PMTU: usize = 60;
+/// States of `struct tcp_info`.
+const SYN_SENT: u8 = 2;
+const CLOSE: u8 = 7;
+const LISTEN: u8 = 10;
+/// Bytes of a value at the most that are looked at.
+pub const VALUE_MAX: usize = 256;
+
+/// Options of the system that say when segments leave or how buffers are used, and have no effect: segments leave as they are
+/// written.
+const HINTS: &[(c_int, c_int)] = &[
+    (libc::IPPROTO_TCP, libc::TCP_CORK),
+    (libc::IPPROTO_TCP, libc::TCP_QUICKACK),
+    (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
+    (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
+    (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP),
+    (libc::IPPROTO_TCP, libc::TCP_LINGER2),
+    (libc::IPPROTO_TCP, libc::TCP_SYNCNT),
+    (libc::IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS),
+    (libc::IPPROTO_TCP, libc::TCP_THIN_DUPACK),
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+    (libc::IPPROTO_IP, libc::IP_FREEBIND),
+    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
+];
+
+/// The program has turned `TCP_NODELAY` off at a socket: until then it is on at all, and need not be turned on.
+static WAS_DELAYED: AtomicBool = AtomicBool::new(false);
+
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// An `int`.
+    Number(c_int),
+    /// A structure, or a name.
+    Bytes(Vec<u8>),
+}
+
+/// Returns the value of an option of a socket of pantala; `None`: the kernel keeps it.
+///
+/// # Errors
+/// Those of `getsockopt(2)`.
+pub fn get(fd: BorrowedFd<'_>, name: &Name, level: c_int, option: c_int) -> Result<Option<Value>, Errno> {
+    let is_datagram = name.role == Role::Datagram;
+    let number = match (level, option) {
+        (libc::SOL_SOCKET, libc::SO_TYPE) if is_datagram => libc::SOCK_DGRAM,
+        (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_STREAM,
+        (libc::SOL_SOCKET, libc::SO_PROTOCOL) if is_datagram => libc::IPPROTO_UDP,
+        (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_TCP,
+        (libc::SOL_SOCKET, libc::SO_DOMAIN) => family(name),
+        (libc::SOL_SOCKET, libc::SO_ERROR) => {
+            stream::outcome(fd).map_or(0, Errno::raw_os_error)
+        }
+        (libc::IPPROTO_TCP, _) if is_datagram => return Err(Errno::NOPROTOOPT),
+        (libc::IPPROTO_TCP, libc::TCP_INFO) => return info(fd, name).map(|info| Some(Value::Bytes(info))),
+        (libc::IPPROTO_IP, libc::IP_MTU) | (libc::IPPROTO_IPV6, libc::IPV6_MTU) => {
+            let info = ask_info(name.id).map_err(|_| Errno::NOTCONN)?;
+            info[PMTU..].first_chunk().map_or(0, |mtu| c_int::from_ne_bytes(*mtu))
+        }
+        // `IP_PMTUDISC_WANT`
+        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER) | (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) => 1,
+        hint if HINTS.contains(&hint) => 0,
+        _ => match options::known(level, option) {
+            Some(option) if options::is_kept(option) => return Ok(None),
+            Some(option) => {
+                let value = ask(&Request::Get { id: name.id, option })?.value;
+                if option == SockOpt::Congestion {
+                    return Ok(Some(Value::Bytes(options::algorithm_name(value).to_vec())));
+                }
+                value
+            }
+            None if level == libc::SOL_SOCKET => return Ok(None),
+            None => return Err(Errno::NOPROTOOPT),
+        },
+    };
+    Ok(Some(Value::Number(number)))
+}
+
+/// `TCP_INFO`; of a socket without a connection it has its state alone.
+fn info(fd: BorrowedFd<'_>, name: &Name) -> Result<Vec<u8>, Errno> {
+    if let Ok(info) = ask_info(name.id) {
+        return Ok(info.to_vec());
+    }
+    let state = match name.role {
+        Role::Listener if ask(&Request::Get { id: name.id, option: SockOpt::AcceptConn })?.value != 0 => {
+            LISTEN
+        }
+        Role::Stream if stream::outcome(fd).is_none() => SYN_SENT,
+        _ => CLOSE,
+    };
+    let mut bytes = vec![0; wire::program::INFO_LEN];
+    bytes[0] = state;
+    Ok(bytes)
+}
+
+/// Sets an option of a socket of pantala; `None`: the kernel keeps it. What the kernel keeps as well, `keep` sets there, which checks it.
+///
+/// # Errors
+/// Those of `setsockopt(2)`.
+pub fn set(
+    name: &Name,
+    (level, number): (c_int, c_int),
+    bytes: &[u8],
+    keep: impl FnOnce() -> Result<(), Errno>,
+) -> Result<Option<()>, Errno> {
+    if let Some(option) = options::known(level, number) {
+        if options::is_kept(option) {
+            keep()?;
+        }
+        return set_known(name, level, option, bytes).map(Some);
+    }
+    match (level, number) {
+        hint if HINTS.contains(&hint) => Ok(Some(())),
+        // There is no such device here, but none is meant by an empty name.
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) if bytes.first().is_none_or(|byte| *byte == 0) => Ok(Some(())),
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => Err(Errno::NODEV),
+        (libc::SOL_SOCKET, _) => Ok(None),
+        option => group(name, option, bytes).unwrap_or(Err(Errno::NOPROTOOPT)).map(Some),
+    }
+}
+
+fn set_known(name: &Name, level: c_int, option: SockOpt, bytes: &[u8]) -> Result<(), Errno> {
+    if level == libc::IPPROTO_TCP && name.role == Role::Datagram {
+        return Err(Errno::NOPROTOOPT);
+    }
+    let value = options::value(level, option, bytes)?;
+    if option == SockOpt::NoDelay {
+        if value != 0 && !WAS_DELAYED.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        WAS_DELAYED.store(true, Ordering::Relaxed);
+    }
+    ask(&Request::Set { id: name.id, option, value }).map(drop)
+}
+
+/// Joins or leaves a group, or chooses the interface of groups; `None`: the option is another.
+fn group(name: &Name, option: (c_int, c_int), bytes: &[u8]) -> Option<Result<(), Errno>> {
+    let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let v4 = |at: usize| Some(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?));
+    let number = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?));
+    let (group, addr, interface, joins) = match option {
+        (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP | libc::IP_DROP_MEMBERSHIP) => {
+            let joins = option.1 == libc::IP_ADD_MEMBERSHIP;
+            // `struct ip_mreqn` names an interface by its number, too.
+            (v4(0).map(IpAddr::V4), v4(4).map(IpAddr::V4), number(8).or(Some(0)), joins)
+        }
+        (libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP | libc::IPV6_DROP_MEMBERSHIP) => {
+            let group = bytes.first_chunk::<16>().map(|ip| IpAddr::from(Ipv6Addr::from(*ip)));
+            (group, Some(none), number(16), option.1 == libc::IPV6_ADD_MEMBERSHIP)
+        }
+        (libc::IPPROTO_IP | libc::IPPROTO_IPV6, libc::MCAST_JOIN_GROUP | libc::MCAST_LEAVE_GROUP) => {
+            // `struct group_req`: the address stands at a multiple of eight.
+            let group = bytes.get(8..).and_then(addr::parse);
+            let group = group.map(|at| at.ip());
+            (group, Some(none), number(0), option.1 == libc::MCAST_JOIN_GROUP)
+        }
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_IF) => {
+            let long = bytes.len() >= 8;
+            let addr = v4(if long { 4 } else { 0 }).map(IpAddr::V4);
+            return Some(chosen(name, addr, number(8).or(Some(0))));
+        }
+        (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF) => return Some(chosen(name, Some(none), number(0))),
+        _ => return None,
+    };
+    let (Some(group), Some(addr), Some(interface)) = (group, addr, interface) else {
+        return Some(Err(Errno::INVAL));
+    };
+    Some(ask(&Request::Group { id: name.id, group: Some(group), addr, interface, joins }).map(drop))
+}
+
+/// Groups are sent to by an interface.
+fn chosen(name: &Name, addr: Option<IpAddr>, interface: Option<u32>) -> Result<(), Errno> {
+    let (Some(addr), Some(interface)) = (addr, interface) else { return Err(Errno::INVAL) };
+    ask(&Request::Group { id: name.id, group: None, addr, interface, joins: false }).map(drop)
+}
+
+const fn family(name: &Name) -> c_int {
+    let addr = match name.role {
+        Role::Listener | Role::Datagram => name.local,
+        Role::Stream => name.remote,
+    };
+    if addr.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }
+}
