@@ -53,6 +53,8 @@ const NEEDED: &[Needed] = &[
     Needed { program: "haproxy", package: "haproxy", why: "another, before nginx" },
     Needed { program: "redis-server", package: "redis-server", why: "another" },
     Needed { program: "memcached", package: "memcached", why: "another, with threads" },
+    Needed { program: "caddy", package: "caddy", why: "a program of Go" },
+    Needed { program: "gcc", package: "gcc", why: "a statically linked program" },
     Needed { program: "mandoc", package: "mandoc", why: "man pages, read by another" },
     Needed { program: "zsh", package: "zsh", why: "its completions" },
     Needed { program: "fish", package: "fish", why: "its completions" },

@@ -79,9 +79,9 @@ pub fn all() -> impl Iterator<Item = (i64, [Option<(u8, u32)>; 2])> {
         };
         let level = |level: c_int| Some((1, level.cast_unsigned()));
         let levels = LEVELS.iter().map(|of| (*number, [level(*of), None]));
-        let special = special.iter().map(|option| {
-            (*number, [level(libc::SOL_SOCKET), Some((2, option.cast_unsigned()))])
-        });
+        let special = special
+            .iter()
+            .map(|option| (*number, [level(libc::SOL_SOCKET), Some((2, option.cast_unsigned()))]));
         levels.chain(special).collect()
     })
 }

@@ -3,6 +3,7 @@
 
 use core::mem::MaybeUninit;
 use core::net::{IpAddr, SocketAddr};
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -13,7 +14,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
-use wire::program::{INFO_LEN, REPLY_LEN, Reply, Request};
+use wire::program::{INFO_LEN, REPLY_LEN, Reply, Request, set_thread};
 
 /// Settings of `pantala run`.
 struct Environment {
@@ -31,6 +32,14 @@ static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 pub fn set_environment(socket: &Path, only: Vec<(IpAddr, u8)>) -> Result<(), Errno> {
     let socket = Some(SocketAddrUnix::new(socket)?);
     ENVIRONMENT.set(Environment { socket, only }).map_err(|_| Errno::ALREADY)
+}
+
+/// The thread that requests are made for; 0: this process's.
+static CALLER: AtomicU32 = AtomicU32::new(0);
+
+/// Sets the thread of another process that the following requests are made for, so that its sockets bear its name.
+pub fn set_caller(thread: u32) {
+    CALLER.store(thread, Ordering::Relaxed);
 }
 
 fn environment() -> &'static Environment {
@@ -99,7 +108,9 @@ fn ask_with(request: &Request, more: &mut [u8]) -> Result<Answer, Errno> {
     let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     again(|| connect(&stream, socket))
         .map_err(|why| if why == Errno::ACCESS { why } else { Errno::NETDOWN })?;
-    again(|| send(&stream, &request.emit(), SendFlags::NOSIGNAL)).map_err(|_| Errno::NETDOWN)?;
+    let mut asked = request.emit();
+    set_thread(&mut asked, CALLER.load(Ordering::Relaxed));
+    again(|| send(&stream, &asked, SendFlags::NOSIGNAL)).map_err(|_| Errno::NETDOWN)?;
     let mut bytes = [0; REPLY_LEN + INFO_LEN];
     let room = bytes.get_mut(..REPLY_LEN + more.len()).ok_or(Errno::INVAL)?;
     let (count, descriptor) =

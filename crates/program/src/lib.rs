@@ -15,6 +15,7 @@
 //! | [`addr`] | C's socket addresses |
 //! | [`calls`] | system calls that a supervisor answers |
 //! | [`daemon`] | requests to the daemon |
+#![forbid(unsafe_code)]
 
 pub mod addr;
 pub mod calls;

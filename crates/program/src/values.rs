@@ -61,9 +61,7 @@ pub fn get(fd: BorrowedFd<'_>, name: &Name, level: c_int, option: c_int) -> Resu
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) if is_datagram => libc::IPPROTO_UDP,
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_TCP,
         (libc::SOL_SOCKET, libc::SO_DOMAIN) => family(name),
-        (libc::SOL_SOCKET, libc::SO_ERROR) => {
-            stream::outcome(fd).map_or(0, Errno::raw_os_error)
-        }
+        (libc::SOL_SOCKET, libc::SO_ERROR) => stream::outcome(fd).map_or(0, Errno::raw_os_error),
         (libc::IPPROTO_TCP, _) if is_datagram => return Err(Errno::NOPROTOOPT),
         (libc::IPPROTO_TCP, libc::TCP_INFO) => return info(fd, name).map(|info| Some(Value::Bytes(info))),
         (libc::IPPROTO_IP, libc::IP_MTU) | (libc::IPPROTO_IPV6, libc::IPV6_MTU) => {
@@ -125,7 +123,9 @@ pub fn set(
     match (level, number) {
         hint if HINTS.contains(&hint) => Ok(Some(())),
         // There is no such device here, but none is meant by an empty name.
-        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) if bytes.first().is_none_or(|byte| *byte == 0) => Ok(Some(())),
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) if bytes.first().is_none_or(|byte| *byte == 0) => {
+            Ok(Some(()))
+        }
         (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => Err(Errno::NODEV),
         (libc::SOL_SOCKET, _) => Ok(None),
         option => group(name, option, bytes).unwrap_or(Err(Errno::NOPROTOOPT)).map(Some),

@@ -27,7 +27,9 @@ pub const INFO_LEN: usize = 248;
 pub const NAME_LEN: usize = 16 + 2 * ADDR_LEN;
 
 const MARK: &[u8; 7] = b"pantala";
-const _: () = assert!(10 + 2 * ADDR_LEN + OPTIONS_LEN <= REQUEST_LEN && 8 + ADDR_LEN <= REPLY_LEN);
+/// Where a request has the thread that it is for.
+const THREAD_AT: usize = REQUEST_LEN - 4;
+const _: () = assert!(10 + 2 * ADDR_LEN + OPTIONS_LEN <= THREAD_AT && 8 + ADDR_LEN <= REPLY_LEN);
 
 /// The kind of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,6 +267,20 @@ impl Request {
     }
 }
 
+/// Notes in a request that it is made for a thread of another process.
+pub fn set_thread(request: &mut [u8; REQUEST_LEN], thread: u32) {
+    if let Some(place) = request.get_mut(THREAD_AT..) {
+        place.copy_from_slice(&thread.to_be_bytes());
+    }
+}
+
+/// Returns the thread that a request is made for; `None`: the process that makes it has no other.
+#[must_use]
+pub fn thread(request: &[u8; REQUEST_LEN]) -> Option<u32> {
+    let number = u32::from_be_bytes(*request.last_chunk()?);
+    (number != 0).then_some(number)
+}
+
 impl Reply {
     /// Writes a reply.
     #[must_use]
@@ -409,7 +425,10 @@ mod tests {
                 Request::Route(one.ip()),
             ];
             for request in requests {
-                prop_assert_eq!(Request::parse(&request.emit()), Some(request));
+                let mut bytes = request.emit();
+                prop_assert_eq!(thread(&bytes), None);
+                set_thread(&mut bytes, 7);
+                prop_assert_eq!((Request::parse(&bytes), thread(&bytes)), (Some(request), Some(7)));
             }
             let reply = Reply { errno, addr: one, value };
             prop_assert_eq!(Reply::parse(&reply.emit()), Some(reply));

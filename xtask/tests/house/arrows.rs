@@ -24,7 +24,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("preload", &["program", "wire"]),
     ("dev", &["harness", "net", "pkt", "testbed", "wire"]),
     ("testbed", &["dev"]),
-    ("pantala", &["dev", "diagnostic", "drill", "harness", "ipfw", "net", "pkt", "program", "sim", "testbed", "wire"]),
+    (
+        "pantala",
+        &["dev", "diagnostic", "drill", "harness", "ipfw", "net", "pkt", "program", "sim", "testbed", "wire"],
+    ),
     ("manual", &["pantala"]),
     ("bench", &["dev", "ipfw", "net", "pantala", "pkt", "testbed", "wire"]),
     ("xtask", &[]),

@@ -97,8 +97,7 @@ fn filter(calls: &[Trap]) -> Result<BpfProgram, SeccompError> {
         }
     }
     let trace = SeccompAction::Trace(MARK.into());
-    let mut program =
-        BpfProgram::try_from(SeccompFilter::new(rules, SeccompAction::Allow, trace, arch)?)?;
+    let mut program = BpfProgram::try_from(SeccompFilter::new(rules, SeccompAction::Allow, trace, arch)?)?;
     for instruction in &mut program {
         instruction.k = match (instruction.code, instruction.k) {
             (RETURN, k) if k == libc::SECCOMP_RET_TRACE | u32::from(MARK) => libc::SECCOMP_RET_USER_NOTIF,

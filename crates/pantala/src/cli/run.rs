@@ -86,7 +86,8 @@ impl Run {
             set.map_err(|why| Failure::Failed(format!("{}: {why}", socket.display())))?;
             let mut command = Command::new(&file);
             command.arg0(program).args(arguments);
-            let ended = any::run(command).map_err(|why| Failure::Failed(format!("{}: {why}", file.display())))?;
+            let ended =
+                any::run(command).map_err(|why| Failure::Failed(format!("{}: {why}", file.display())))?;
             std::process::exit(ended.into());
         }
         let mut preload = library().into_os_string();
@@ -156,6 +157,11 @@ fn check(file: &Path, scripts: usize, any: bool) -> Result<(), String> {
     if let Some(interpreter) = interpreter(&start) {
         return if scripts == 0 { Ok(()) } else { check(&interpreter, scripts - 1, any) };
     }
+    if is_go(&start) && !any {
+        return Err(format!(
+            "{shown} is a program of Go, whose calls no library meets; use `pantala run --any`"
+        ));
+    }
     if is_static(&start) && !any {
         return Err(format!(
             "{shown} is statically linked, so no library is loaded into it; use `pantala run --any`, or a dynamically linked build of it"
@@ -175,6 +181,16 @@ fn interpreter(start: &[u8]) -> Option<PathBuf> {
     let line = line.get(..LINE_MAX.min(line.len()))?.split(|byte| *byte == b'\n').next()?;
     let word = str::from_utf8(line).ok()?.split_whitespace().next()?;
     Some(word.into())
+}
+
+/// Whether an ELF file has the note by which Go identifies a build: such a program makes its system calls itself, also if it is
+/// dynamically linked.
+fn is_go(start: &[u8]) -> bool {
+    // Bytes of the name and of the note, of which any number will do; the note's type, and its name.
+    start.starts_with(b"\x7fELF")
+        && start
+            .windows(16)
+            .any(|note| note.starts_with(b"\x04\0\0\0") && note.ends_with(b"\x04\0\0\0Go\0\0"))
 }
 
 /// Whether an ELF file of this machine's kind names no loader.
@@ -235,6 +251,8 @@ mod tests {
         }
         assert!(is_static(&fixed));
         assert!(!is_static(b"#!/bin/sh\n") && !is_static(&own[..60]));
+        let note = b"\x04\0\0\0\x53\0\0\0\x04\0\0\0Go\0\0";
+        assert!(is_go(&[b"\x7fELF...", &note[..]].concat()) && !is_go(note) && !is_go(&own));
     }
 
     #[test]

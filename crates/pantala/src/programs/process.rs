@@ -58,6 +58,14 @@ impl Registry {
         process
     }
 
+    /// Returns the process of a thread whose calls another process answers (`pantala run --any`); `None` if that other one's user may
+    /// not say so. Rights and limits stay those of the one that asks.
+    pub(super) fn served_by(&self, by: &Process, thread: u32) -> Option<Rc<Process>> {
+        let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+        let (pid, uid) = (number(&status, "Tgid:")?, number(&status, "Uid:")?);
+        (by.uid == 0 || by.uid == uid).then(|| self.process(by.uid, pid.cast_signed()))
+    }
+
     /// A request of a process was refused, by its user's rights or by a limit.
     pub(super) fn refuse(&self, process: &Process) {
         process.count(ProgramCounters { refused: 1, ..ProgramCounters::default() });
@@ -87,11 +95,27 @@ impl Registry {
     }
 }
 
+/// A number in `/proc/PID/status`.
+fn number(status: &str, name: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use wire::program::Role;
 
     use crate::programs::registry::tests::registry;
+
+    #[test]
+    fn a_process_is_served_by_another_of_its_user_alone() {
+        let (_stack, registry) = registry(2);
+        let own = std::process::id();
+        let uid = rustix::process::getuid().as_raw();
+        let by = |uid| registry.served_by(&super::Process::new(uid, 1), own).map(|process| process.pid);
+        assert_eq!(by(uid), Some(own.cast_signed()));
+        assert_eq!(by(12345), None);
+        assert!(registry.served_by(&super::Process::new(0, 1), u32::MAX).is_none());
+    }
 
     #[test]
     fn what_a_process_did_is_counted_when_it_is_gone() {

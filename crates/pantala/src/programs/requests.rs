@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::spawn_local;
 use wire::program::{
-    INFO_LEN, NO_ADDR, Name, Options as SetOptions, REQUEST_LEN, Request, Role, SockOpt, Transport,
+    INFO_LEN, NO_ADDR, Name, Options as SetOptions, REQUEST_LEN, Request, Role, SockOpt, Transport, thread,
 };
 
 use super::datagrams::{Datagrams, Ends};
@@ -66,6 +66,7 @@ fn begin(registry: &Rc<Registry>, stream: UnixStream) {
     }
     let client = Client { registry: Rc::clone(registry), process };
     spawn_local(async move {
+        let mut client = client;
         // A process that says what is no request, or is gone, needs no answer.
         let _ = client.serve(stream, admitted).await;
     });
@@ -106,11 +107,17 @@ impl Drop for Client {
 }
 
 impl Client {
-    async fn serve(&self, mut stream: UnixStream, admitted: Result<Admission, Errno>) -> io::Result<()> {
+    async fn serve(&mut self, mut stream: UnixStream, admitted: Result<Admission, Errno>) -> io::Result<()> {
         let mut bytes = [0; REQUEST_LEN];
         loop {
             stream.read_exact(&mut bytes).await?;
             let request = Request::parse(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+            if let Some(other) =
+                thread(&bytes).and_then(|thread| self.registry.served_by(&self.process, thread))
+            {
+                self.registry.leave(&self.process, 1);
+                self.process = other;
+            }
             let answer = match &admitted {
                 Ok(_) => self.answer(request).await,
                 Err(why) => Err(*why),

@@ -19,6 +19,7 @@ mod raw;
 mod socket;
 mod wait;
 
+mod any_programs;
 mod attacks;
 mod autoconf;
 mod bridge;
@@ -63,6 +64,7 @@ mod why;
 mod bad_configuration;
 
 harness::main![
+    any_programs,
     attacks,
     autoconf,
     bridge,

@@ -72,7 +72,9 @@ fn pass_signals_to(main: Arc<AtomicI32>) -> std::io::Result<()> {
     let pass = move || {
         for signal in signals.forever() {
             let to = Pid::from_raw(main.load(Ordering::Relaxed));
-            if let (Some(to), Some(signal), true) = (to, Signal::from_named_raw(signal), PASSED.contains(&signal)) {
+            if let (Some(to), Some(signal), true) =
+                (to, Signal::from_named_raw(signal), PASSED.contains(&signal))
+            {
                 let _ = kill_process(to, signal);
             }
         }

@@ -3,8 +3,9 @@
 //! The number of a thread may be another's by now, and its memory may change while it is looked at. So what is opened by number is
 //! used only if the call still waits afterwards, and each value is read once.
 
+use core::cell::OnceCell;
 use std::fs::{self, File};
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 
 use dev::sys::notify::{Call, Listener};
@@ -14,9 +15,9 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 /// `PIDFD_THREAD`: of any thread (Linux 6.9).
 const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(0o200);
 
-/// A thread that waits for the answer to its call.
+/// A thread that waits for the answer to its call, by what was opened.
 pub(super) struct Caller {
-    pub(super) thread: u32,
+    thread: u32,
     process: OwnedFd,
     memory: File,
 }
@@ -68,7 +69,13 @@ impl Caller {
 
     /// Writes as many bytes as the program has room for, and how many there are, as calls return addresses; `shows_all` tells
     /// whether the number is that of all bytes, or of those that were written.
-    pub(super) fn write_with_len(&self, bytes: &[u8], at: u64, len: u64, shows_all: bool) -> Result<(), Errno> {
+    pub(super) fn write_with_len(
+        &self,
+        bytes: &[u8],
+        at: u64,
+        len: u64,
+        shows_all: bool,
+    ) -> Result<(), Errno> {
         let mut room = [0; 4];
         self.read(len, &mut room)?;
         let room = usize::try_from(i32::from_ne_bytes(room)).map_err(|_| Errno::INVAL)?;
@@ -130,7 +137,7 @@ pub(super) struct Theirs<'a> {
     pub(super) number: RawFd,
     pub(super) fd: BorrowedFd<'a>,
     /// The socket that was put in its place.
-    pub(super) placed: std::cell::OnceCell<OwnedFd>,
+    pub(super) placed: OnceCell<OwnedFd>,
 }
 
 impl program::Socket for Theirs<'_> {
@@ -139,7 +146,6 @@ impl program::Socket for Theirs<'_> {
     }
 
     fn put_in_place(&self, new: OwnedFd) -> Result<(), Errno> {
-        use std::os::fd::AsFd;
         program::stream::prepare(self.fd, new.as_fd())?;
         let cloexec = self.caller.closes_on_exec(self.number);
         self.listener.replace(self.call.id, new.as_fd(), self.number, cloexec)?;
@@ -159,7 +165,9 @@ mod tests {
     #[test]
     fn a_signal_that_waits_is_seen_unless_it_is_blocked() {
         let status = |own: u64, shared: u64, blocked: u64, threads: u32| {
-            pending(&format!("Threads:\t{threads}\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\nSigBlk:\t{blocked:016x}\n"))
+            pending(&format!(
+                "Threads:\t{threads}\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\nSigBlk:\t{blocked:016x}\n"
+            ))
         };
         assert_eq!(status(0, 0, 0, 1), None);
         assert_eq!(status(2, 0, 2, 1), None);

@@ -27,14 +27,14 @@ pub(super) enum Answer {
     /// The call has been answered.
     Given,
     /// There is none until a socket is ready.
-    Waits(Box<Waiting>),
+    Waits(Waiting),
 }
 
 /// A call that waits for its socket.
+#[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) call: Call,
     pub(super) until: Option<Instant>,
-    caller: Caller,
     socket: OwnedFd,
     /// It is a listener's, and not a connection that begins.
     accepts: bool,
@@ -50,8 +50,13 @@ pub(super) fn answer(listener: &Listener, call: &Call) -> Result<Answer, Errno> 
     let Some(kind) = Kind::of(call.number) else { return Ok(Answer::Kernel) };
     let number = int(call, 0);
     // The kernel tells what is wrong with a descriptor.
-    let Ok(caller) = Caller::open(listener, call) else { return Ok(Answer::Kernel) };
+    let caller = match Caller::open(listener, call) {
+        Err(Errno::MFILE | Errno::NFILE) => return Err(Errno::NOBUFS),
+        Err(_) => return Ok(Answer::Kernel),
+        Ok(caller) => caller,
+    };
     let Ok(own) = caller.descriptor(number) else { return Ok(Answer::Kernel) };
+    program::daemon::set_caller(call.thread);
     let begun = match kind {
         Kind::Bind | Kind::Connect => {
             let place =
@@ -66,12 +71,14 @@ pub(super) fn answer(listener: &Listener, call: &Call) -> Result<Answer, Errno> 
     };
     if kind == Kind::Connect {
         // A connection that began before is its own socket.
-        return connecting(call, caller, begun.unwrap_or(own));
+        return connecting(call, begun.unwrap_or(own));
     }
     let Some(name) = stream::name(own.as_fd()) else { return Ok(Answer::Kernel) };
     match kind {
-        Kind::Accept | Kind::Accept4 => accept(listener, call, caller, own),
-        Kind::Listen => stream::listen(own.as_fd(), int(call, 1)).unwrap_or(Ok(())).map(|()| Answer::Value(0)),
+        Kind::Accept | Kind::Accept4 => accept(listener, call, &caller, own),
+        Kind::Listen => {
+            stream::listen(own.as_fd(), int(call, 1)).unwrap_or(Ok(())).map(|()| Answer::Value(0))
+        }
         Kind::Local => {
             let at = stream::local(own.as_fd()).ok_or(Errno::NOTCONN)?;
             write_addr(&caller, at, call.arguments[1], call.arguments[2])
@@ -106,7 +113,8 @@ fn place_it(kind: Kind, socket: &Theirs<'_>) -> Result<Placed, Errno> {
         return Ok(Placed::Kernel);
     }
     let Some(addr) = addr::parse(bytes) else {
-        let taken = if kind == Kind::Connect && addr::is_none(bytes) { stream::disconnect(socket) } else { None };
+        let taken =
+            if kind == Kind::Connect && addr::is_none(bytes) { stream::disconnect(socket) } else { None };
         return taken.map_or(Ok(Placed::Kernel), |done| done.map(|()| Placed::Done));
     };
     if kind == Kind::Connect {
@@ -127,22 +135,40 @@ fn place_it(kind: Kind, socket: &Theirs<'_>) -> Result<Placed, Errno> {
 }
 
 /// A connection begins: one of a socket that blocks is waited for.
-fn connecting(call: &Call, caller: Caller, socket: OwnedFd) -> Result<Answer, Errno> {
+fn connecting(call: &Call, socket: OwnedFd) -> Result<Answer, Errno> {
     if !is_blocking(socket.as_fd())? {
         return Err(Errno::INPROGRESS);
     }
     let until = until(socket.as_fd(), Timeout::Send);
-    Ok(Answer::Waits(Box::new(Waiting { call: *call, until, caller, socket, accepts: false })))
+    Ok(Answer::Waits(Waiting { call: *call, until, socket, accepts: false }))
 }
 
-fn accept(listener: &Listener, call: &Call, caller: Caller, socket: OwnedFd) -> Result<Answer, Errno> {
+fn accept(listener: &Listener, call: &Call, caller: &Caller, socket: OwnedFd) -> Result<Answer, Errno> {
     let blocks = is_blocking(socket.as_fd())?;
-    let waiting =
-        Waiting { call: *call, until: until(socket.as_fd(), Timeout::Recv), caller, socket, accepts: true };
-    match waiting.accept(listener) {
-        Err(Errno::AGAIN) if blocks => Ok(Answer::Waits(Box::new(waiting))),
+    match accept_now(listener, call, caller, socket.as_fd()) {
+        Err(Errno::AGAIN) if blocks => {
+            let until = until(socket.as_fd(), Timeout::Recv);
+            Ok(Answer::Waits(Waiting { call: *call, until, socket, accepts: true }))
+        }
         done => done,
     }
+}
+
+fn accept_now(
+    listener: &Listener,
+    call: &Call,
+    caller: &Caller,
+    socket: BorrowedFd<'_>,
+) -> Result<Answer, Errno> {
+    let [_, at, len, flags, ..] = call.arguments;
+    let flags = if Kind::of(call.number) == Some(Kind::Accept4) { lower(flags) } else { 0 };
+    let taken = stream::accept(socket, flags, RecvFlags::DONTWAIT);
+    let (new, remote) = taken.ok_or(Errno::INVAL)??;
+    if at != 0 {
+        write_addr(caller, remote, at, len)?;
+    }
+    let cloexec = flags.cast_unsigned() & SocketFlags::CLOEXEC.bits() != 0;
+    listener.answer_with(call.id, new.as_fd(), cloexec).map(|()| Answer::Given)
 }
 
 fn is_blocking(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
@@ -163,7 +189,9 @@ impl Waiting {
     /// Answers, when the socket is ready; `EAGAIN`: it goes on to wait.
     pub(super) fn go_on(&self, listener: &Listener) -> Result<Answer, Errno> {
         if self.accepts {
-            return self.accept(listener);
+            // A connection is not taken for a thread that is gone.
+            let caller = Caller::open(listener, &self.call)?;
+            return accept_now(listener, &self.call, &caller, self.socket.as_fd());
         }
         stream::outcome(self.socket.as_fd()).map_or(Ok(Answer::Value(0)), Err)
     }
@@ -171,23 +199,6 @@ impl Waiting {
     /// The error at the end of its time.
     pub(super) const fn late(&self) -> Errno {
         if self.accepts { Errno::AGAIN } else { Errno::INPROGRESS }
-    }
-
-    fn accept(&self, listener: &Listener) -> Result<Answer, Errno> {
-        let [_, at, len, flags, ..] = self.call.arguments;
-        let flags = if Kind::of(self.call.number) == Some(Kind::Accept4) { lower(flags) } else { 0 };
-        // A connection is not taken for a thread that is gone.
-        if !listener.is_valid(self.call.id) {
-            return Err(Errno::INTR);
-        }
-        let taken = stream::accept(self.socket.as_fd(), flags, RecvFlags::DONTWAIT);
-        let (new, remote) = taken.ok_or(Errno::INVAL)??;
-        if at != 0 {
-            let (bytes, whole) = addr::emit(remote);
-            self.caller.write_with_len(bytes.get(..whole).unwrap_or_default(), at, len, true)?;
-        }
-        let cloexec = flags.cast_unsigned() & SocketFlags::CLOEXEC.bits() != 0;
-        listener.answer_with(self.call.id, new.as_fd(), cloexec).map(|()| Answer::Given)
     }
 }
 
