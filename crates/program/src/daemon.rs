@@ -3,18 +3,18 @@
 
 use core::mem::MaybeUninit;
 use core::net::{IpAddr, SocketAddr};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
-use wire::program::{INFO_LEN, REPLY_LEN, Reply, Request, set_thread};
+use wire::program::{INFO_LEN, REPLY_LEN, REQUEST_LEN, Reply, Request, set_thread};
 
 /// Settings of `pantala run`.
 struct Environment {
@@ -34,12 +34,17 @@ pub fn set_environment(socket: &Path, only: Vec<(IpAddr, u8)>) -> Result<(), Err
     ENVIRONMENT.set(Environment { socket, only }).map_err(|_| Errno::ALREADY)
 }
 
-/// The thread that requests are made for; 0: this process's.
+/// The thread of another process that requests are made for.
 static CALLER: AtomicU32 = AtomicU32::new(0);
+/// Requests are made for other processes, on a connection that is kept.
+static KEEPS: AtomicBool = AtomicBool::new(false);
+static KEPT: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
-/// Sets the thread of another process that the following requests are made for, so that its sockets bear its name.
+/// Sets the thread of another process that the following requests are made for, so that its sockets bear its name. A process that
+/// does this forks no other that makes requests: its requests share a connection.
 pub fn set_caller(thread: u32) {
     CALLER.store(thread, Ordering::Relaxed);
+    KEEPS.store(true, Ordering::Relaxed);
 }
 
 fn environment() -> &'static Environment {
@@ -104,24 +109,57 @@ pub fn ask_info(id: u64) -> Result<[u8; INFO_LEN], Errno> {
 
 /// Asks, and fills `more` with what comes behind the reply.
 fn ask_with(request: &Request, more: &mut [u8]) -> Result<Answer, Errno> {
+    let mut asked = request.emit();
+    if !KEEPS.load(Ordering::Relaxed) {
+        return ask_on(&open()?, &asked, more)?;
+    }
+    // The name of a process is looked up for new sockets alone.
+    if matches!(request, Request::Bind { .. } | Request::Connect { .. }) {
+        set_thread(&mut asked, CALLER.load(Ordering::Relaxed));
+    }
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    // What was kept may be of a daemon that is gone.
+    let earlier =
+        kept.take().and_then(|stream| ask_on(&stream, &asked, more).ok().map(|said| (stream, said)));
+    let (stream, said) = match earlier {
+        Some(done) => done,
+        None => {
+            let stream = open()?;
+            let said = ask_on(&stream, &asked, more)?;
+            (stream, said)
+        }
+    };
+    *kept = Some(stream);
+    said
+}
+
+/// Connects to the daemon.
+fn open() -> Result<OwnedFd, Errno> {
     let socket = environment().socket.as_ref().ok_or(Errno::NETDOWN)?;
     let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     again(|| connect(&stream, socket))
         .map_err(|why| if why == Errno::ACCESS { why } else { Errno::NETDOWN })?;
-    let mut asked = request.emit();
-    set_thread(&mut asked, CALLER.load(Ordering::Relaxed));
-    again(|| send(&stream, &asked, SendFlags::NOSIGNAL)).map_err(|_| Errno::NETDOWN)?;
+    Ok(stream)
+}
+
+/// Asks on a connection to the daemon. The outer error is of the connection, which is of no use any more.
+fn ask_on(
+    stream: &OwnedFd,
+    asked: &[u8; REQUEST_LEN],
+    more: &mut [u8],
+) -> Result<Result<Answer, Errno>, Errno> {
+    again(|| send(stream, asked, SendFlags::NOSIGNAL)).map_err(|_| Errno::NETDOWN)?;
     let mut bytes = [0; REPLY_LEN + INFO_LEN];
     let room = bytes.get_mut(..REPLY_LEN + more.len()).ok_or(Errno::INVAL)?;
     let (count, descriptor) =
-        again(|| receive(&stream, room, RecvFlags::CMSG_CLOEXEC)).map_err(|_| Errno::NETDOWN)?;
+        again(|| receive(stream, room, RecvFlags::CMSG_CLOEXEC)).map_err(|_| Errno::NETDOWN)?;
     let (reply, behind) = bytes.split_first_chunk().ok_or(Errno::NETDOWN)?;
     let reply = Reply::parse(reply).filter(|_| count >= REPLY_LEN).ok_or(Errno::NETDOWN)?;
     if reply.errno != 0 {
-        return Err(Errno::from_raw_os_error(reply.errno));
+        return Ok(Err(Errno::from_raw_os_error(reply.errno)));
     }
     more.copy_from_slice(behind.get(..more.len()).ok_or(Errno::NETDOWN)?);
-    Ok(Answer { addr: reply.addr, value: reply.value, descriptor })
+    Ok(Ok(Answer { addr: reply.addr, value: reply.value, descriptor }))
 }
 
 /// Receives a message, and the descriptor that comes with it.

@@ -112,14 +112,8 @@ impl Client {
         loop {
             stream.read_exact(&mut bytes).await?;
             let request = Request::parse(&bytes).ok_or(io::ErrorKind::InvalidData)?;
-            if let Some(other) =
-                thread(&bytes).and_then(|thread| self.registry.served_by(&self.process, thread))
-            {
-                self.registry.leave(&self.process, 1);
-                self.process = other;
-            }
             let answer = match &admitted {
-                Ok(_) => self.answer(request).await,
+                Ok(_) => self.answer_for(thread(&bytes), request).await,
                 Err(why) => Err(*why),
             };
             reply(&stream, answer).await?;
@@ -127,6 +121,18 @@ impl Client {
                 return Ok(());
             }
         }
+    }
+
+    /// Answers a request for the process of a thread, if it is for another one than that which asks.
+    async fn answer_for(&mut self, thread: Option<u32>, request: Request) -> Answer {
+        let Some(other) = thread.and_then(|thread| self.registry.served_by(&self.process, thread)) else {
+            return self.answer(request).await;
+        };
+        let own = core::mem::replace(&mut self.process, other);
+        let answer = self.answer(request).await;
+        let other = core::mem::replace(&mut self.process, own);
+        self.registry.leave(&other, 1);
+        answer
     }
 
     async fn answer(&self, request: Request) -> Answer {
