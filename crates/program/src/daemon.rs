@@ -38,7 +38,9 @@ pub fn set_environment(socket: &Path, only: Vec<(IpAddr, u8)>) -> Result<(), Err
 static CALLER: AtomicU32 = AtomicU32::new(0);
 /// Requests are made for other processes, on a connection that is kept.
 static KEEPS: AtomicBool = AtomicBool::new(false);
-static KEPT: Mutex<Option<OwnedFd>> = Mutex::new(None);
+static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+/// Replies that nothing has waited for, at the most.
+const UNREAD_MAX: usize = 32;
 
 /// Sets the thread of another process that the following requests are made for, so that its sockets bear its name. A process that
 /// does this forks no other that makes requests: its requests share a connection.
@@ -119,18 +121,68 @@ fn ask_with(request: &Request, more: &mut [u8]) -> Result<Answer, Errno> {
     }
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     // What was kept may be of a daemon that is gone.
-    let earlier =
-        kept.take().and_then(|stream| ask_on(&stream, &asked, more).ok().map(|said| (stream, said)));
-    let (stream, said) = match earlier {
+    let earlier = kept.take().and_then(|mut own| {
+        own.catch_up().ok()?;
+        ask_on(&own.stream, &asked, more).ok().map(|said| (own, said))
+    });
+    let (own, said) = match earlier {
         Some(done) => done,
         None => {
-            let stream = open()?;
-            let said = ask_on(&stream, &asked, more)?;
-            (stream, said)
+            let own = Kept { stream: open()?, unread: 0 };
+            let said = ask_on(&own.stream, &asked, more)?;
+            (own, said)
         }
     };
-    *kept = Some(stream);
+    *kept = Some(own);
     said
+}
+
+/// Asks the daemon for what cannot fail but with the socket that it is about. A process whose requests share a connection does not
+/// wait for the answer.
+///
+/// # Errors
+/// As of [`ask`].
+pub(crate) fn tell(request: &Request) -> Result<(), Errno> {
+    if KEEPS.load(Ordering::Relaxed) {
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut own) = kept.take()
+            && own.tell(request).is_ok()
+        {
+            *kept = Some(own);
+            return Ok(());
+        }
+    }
+    ask(request).map(drop)
+}
+
+/// A connection to the daemon that requests share.
+struct Kept {
+    stream: OwnedFd,
+    /// Replies that nothing has waited for.
+    unread: usize,
+}
+
+impl Kept {
+    fn tell(&mut self, request: &Request) -> Result<(), Errno> {
+        if self.unread >= UNREAD_MAX {
+            self.catch_up()?;
+        }
+        again(|| send(&self.stream, &request.emit(), SendFlags::NOSIGNAL)).map_err(|_| Errno::NETDOWN)?;
+        self.unread += 1;
+        Ok(())
+    }
+
+    /// Reads the replies that nothing has waited for.
+    fn catch_up(&mut self) -> Result<(), Errno> {
+        let mut bytes = [0; UNREAD_MAX * REPLY_LEN];
+        let mut left = bytes.get_mut(..self.unread * REPLY_LEN).ok_or(Errno::INVAL)?;
+        while !left.is_empty() {
+            let (count, _) = again(|| receive(&self.stream, left, RecvFlags::CMSG_CLOEXEC))?;
+            left = left.get_mut(count..).filter(|_| count > 0).ok_or(Errno::NETDOWN)?;
+        }
+        self.unread = 0;
+        Ok(())
+    }
 }
 
 /// Connects to the daemon.

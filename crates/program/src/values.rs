@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 use wire::program::{Name, Request, Role, SockOpt};
 
-use crate::daemon::{ask, ask_info};
+use crate::daemon::{ask, ask_info, tell};
 use crate::{addr, options, stream};
 
 /// Where `struct tcp_info` has `tcpi_pmtu`.
@@ -143,7 +143,9 @@ fn set_known(name: &Name, level: c_int, option: SockOpt, bytes: &[u8]) -> Result
         }
         WAS_DELAYED.store(true, Ordering::Relaxed);
     }
-    ask(&Request::Set { id: name.id, option, value }).map(drop)
+    let request = Request::Set { id: name.id, option, value };
+    // A value that is right is set, unless the connection has ended.
+    if name.role == Role::Stream { tell(&request) } else { ask(&request).map(drop) }
 }
 
 /// Joins or leaves a group, or chooses the interface of groups; `None`: the option is another.

@@ -29,6 +29,7 @@ pub(super) fn dress(program: &OwnedFd, options: &Options) -> io::Result<()> {
         let size = usize::try_from(value).unwrap_or(0);
         match option {
             SockOpt::KeepAlive => sockopt::set_socket_keepalive(program, value != 0)?,
+            SockOpt::Broadcast => sockopt::set_socket_broadcast(program, value != 0)?,
             SockOpt::Linger => {
                 let linger = u64::try_from(value).ok().map(Duration::from_secs);
                 sockopt::set_socket_linger(program, linger)?;

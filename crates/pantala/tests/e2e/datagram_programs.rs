@@ -22,7 +22,9 @@ def new():
     return s
 # Without a peer: it becomes pantala's with what it sends.
 s = new()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
 s.sendto(b'one', (host, port))
+assert s.getsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST) == 1, 'set before it became pantala\'s'
 data, sender = s.recvfrom(100)
 assert (data, sender[:2]) == (b'one', (host, port)), (data, sender)
 mine = s.getsockname()
