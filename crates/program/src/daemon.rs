@@ -143,16 +143,21 @@ fn ask_with(request: &Request, more: &mut [u8]) -> Result<Answer, Errno> {
 /// # Errors
 /// As of [`ask`].
 pub(crate) fn tell(request: &Request) -> Result<(), Errno> {
-    if KEEPS.load(Ordering::Relaxed) {
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut own) = kept.take()
-            && own.tell(request).is_ok()
-        {
-            *kept = Some(own);
-            return Ok(());
-        }
+    if KEEPS.load(Ordering::Relaxed) && is_told(request) {
+        return Ok(());
     }
     ask(request).map(drop)
+}
+
+/// Sends a request on the connection that is kept; false: there is none, or it is of no use any more.
+fn is_told(request: &Request) -> bool {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_told = kept.as_mut().is_some_and(|own| own.tell(request).is_ok());
+    if !is_told {
+        *kept = None;
+    }
+    drop(kept);
+    is_told
 }
 
 /// A connection to the daemon that requests share.
@@ -238,5 +243,49 @@ fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
             Err(Errno::INTR) => {}
             done => return done,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use wire::program::NO_ADDR;
+
+    use super::*;
+
+    #[test]
+    fn replies_that_nothing_waits_for_are_bounded_and_are_no_answer_to_others() {
+        let (own, mut daemon) = UnixStream::pair().unwrap();
+        let mut own = Kept { stream: own.into(), unread: 0 };
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut asked = [0; REQUEST_LEN];
+                for value in 0.. {
+                    if daemon.read_exact(&mut asked).is_err() {
+                        return;
+                    }
+                    daemon.write_all(&Reply { errno: 0, addr: NO_ADDR, value }.emit()).unwrap();
+                }
+            });
+            for _ in 0..100 {
+                own.tell(&Request::Hello).unwrap();
+                assert!(own.unread <= UNREAD_MAX);
+            }
+            own.catch_up().unwrap();
+            let answer = ask_on(&own.stream, &Request::Hello.emit(), &mut []).unwrap().unwrap();
+            assert_eq!((own.unread, answer.value), (0, 100));
+            drop(own);
+        });
+    }
+
+    #[test]
+    fn a_prefix_holds_its_addresses_alone() {
+        let held = |text: &str, ip: &str| holds(prefix(text).unwrap(), ip.parse().unwrap());
+        assert!(held("192.0.2.0/24", "192.0.2.9") && !held("192.0.2.0/24", "192.0.3.9"));
+        assert!(held("0.0.0.0/0", "192.0.2.9") && !held("0.0.0.0/0", "2001:db8::1"));
+        assert!(held("2001:db8::/32", "2001:db8::1") && held("::/0", "2001:db8::1"));
+        assert!(prefix("192.0.2.0").is_none());
     }
 }

@@ -283,18 +283,18 @@ impl Registry {
         Ok(entry.options.get(option).unwrap_or_else(|| options::default(option)))
     }
 
-    /// A user's listener takes connections, or has another backlog.
+    /// Returns a user's listener, which is about to take connections, or to have another backlog.
     ///
     /// # Errors
     /// `EBADF` of listeners that are not there.
-    pub(super) fn listen(&self, uid: u32, id: u64, backlog: u32) -> Result<(), Errno> {
+    pub(super) fn listener(&self, uid: u32, id: u64) -> Result<Rc<TcpListener>, Errno> {
         let mut entries = self.entries.borrow_mut();
         let entry =
             entries.get_mut(&id).filter(|entry| may_see(uid, entry.process.uid)).ok_or(Errno::BADF)?;
         let Object::Listener(listener) = &entry.object else { return Err(Errno::INVAL) };
-        listener.upgrade().ok_or(Errno::BADF)?.open(backlog);
+        let listener = listener.upgrade().ok_or(Errno::BADF)?;
         entry.options.set(SockOpt::AcceptConn, 1);
-        Ok(())
+        Ok(listener)
     }
 
     /// Returns what the stack knows of a user's connection; `None` of one that is not established.

@@ -159,7 +159,10 @@ impl Client {
                 false => Err(Errno::NETUNREACH),
             },
             Request::Listen { id, backlog } => {
-                self.registry.listen(uid, id, backlog.max(1)).map(|()| Reply::new())
+                let listener = self.registry.listener(uid, id)?;
+                // Not before peers are no longer refused.
+                listener.open(backlog.max(1)).await.map_err(errno)?;
+                Ok(Reply::new())
             }
             Request::Disconnect(id) => self.disconnect(id).await,
             Request::Set { id, option, value } => {

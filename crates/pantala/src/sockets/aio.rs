@@ -211,10 +211,10 @@ impl TcpListener {
         .await
     }
 
-    /// Takes connections from now on, or has another backlog.
+    /// Takes connections, or has another backlog, on all CPUs when this ends.
     #[cfg(feature = "cli")]
-    pub(crate) fn open(&self, backlog: u32) {
-        self.0.open(backlog);
+    pub(crate) async fn open(&self, backlog: u32) -> io::Result<()> {
+        self.0.open(backlog).await
     }
 
     /// Changes how connections behave that are accepted from now on.

@@ -140,11 +140,16 @@ impl Listener {
         Poll::Pending
     }
 
-    /// Takes connections from now on, or has another backlog.
+    /// Takes connections, or has another backlog, on all CPUs when this ends.
     #[cfg(feature = "cli")]
-    pub(super) fn open(&self, backlog: u32) {
+    pub(super) async fn open(&self, backlog: u32) -> io::Result<()> {
         let listener = self.number;
+        lock(&self.queue.0).listening.fill(None);
         self.say(&Command::Open { listener, backlog });
+        for cpu in 0..self.endpoint.cpus() {
+            poll_fn(|context| self.queue.poll_listens(cpu, context.waker())).await?;
+        }
+        Ok(())
     }
 
     /// Changes how connections behave that are accepted from now on.

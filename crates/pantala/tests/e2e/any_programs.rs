@@ -26,7 +26,7 @@ fn compile(folder: &Folder) -> bool {
 }
 
 /// A program on pantala with a supervisor.
-fn any(folder: &Folder, program: &[&str]) -> Command {
+pub(crate) fn any(folder: &Folder, program: &[&str]) -> Command {
     let mut command = on_pantala(folder, &[]);
     command.args(["--any", "--"]).args(program);
     command

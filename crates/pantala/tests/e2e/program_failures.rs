@@ -8,10 +8,14 @@ use std::process::{ChildStdout, Command, Stdio};
 use dev::sys::process::end_with_parent;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::any_programs::any;
 use crate::lab::{Family, Host, at};
 use crate::pantala::Folder;
 use crate::programs::{Running, lab, on_pantala};
 use crate::wait::{PATIENCE, until};
+
+/// Starts a program of a folder on pantala.
+type Start = fn(&Folder, &[&str]) -> Command;
 
 /// Time after which a queue without room is taken for full.
 const FULL: Duration = Duration::from_millis(200);
@@ -103,38 +107,46 @@ fn a_program_without_free_descriptors_learns_it_and_goes_on() {
     let host = &lab.hosts[0];
     lab.both(|family| {
         let own = host.router(family).to_string();
-        let program = ["python3", "-c", ECHO, &own, "7203", "12"];
-        let (_program, mut says) = speaking(&mut on_pantala(&folder, &program));
-        assert_eq!(says.next().unwrap().unwrap(), "ready");
-        let mut served = Vec::new();
-        let ended = (0..20).any(|_| {
-            let mut stream = open(host, family, 7203);
-            let is_served = is_echoed(&mut stream);
-            served.push(stream);
-            !is_served
-        });
-        assert!(ended && served.len() > 4, "{} connections", served.len());
-        assert_eq!(says.next().unwrap().unwrap(), "full");
-        // It has closed those that it kept.
-        assert!(is_echoed(&mut open(host, family, 7203)));
+        // By the library, and by a supervisor.
+        for (start, number) in [(on_pantala as Start, 7203), (any as Start, 7204)] {
+            let port = number.to_string();
+            let program = ["python3", "-c", ECHO, &own, &port, "12"];
+            let (_program, mut says) = speaking(&mut start(&folder, &program));
+            assert_eq!(says.next().unwrap().unwrap(), "ready");
+            let mut served = Vec::new();
+            let ended = (0..20).any(|_| {
+                let mut stream = open(host, family, number);
+                let is_served = is_echoed(&mut stream);
+                served.push(stream);
+                !is_served
+            });
+            assert!(ended && served.len() > 4, "{} connections", served.len());
+            assert_eq!(says.next().unwrap().unwrap(), "full");
+            // It has closed those that it kept.
+            assert!(is_echoed(&mut open(host, family, number)));
+        }
     });
 }
 
 /// A connection, a listener and a socket of datagrams of each family, until the daemon is gone; then new connections.
 const SURVIVES: &str = r"
 import socket, sys, time
-waiting, hosts, port = [], sys.argv[1].split(','), int(sys.argv[2])
+waiting, hosts, port, by_library = [], sys.argv[1].split(','), int(sys.argv[2]), len(sys.argv) == 3
 for host in hosts:
     family = socket.AF_INET6 if ':' in host else socket.AF_INET
-    l, u = socket.socket(family), socket.socket(family, socket.SOCK_DGRAM)
+    l = socket.socket(family)
     l.bind(('', 0))
     l.listen()
-    u.bind(('', 7300))
-    waiting += [socket.create_connection((host, port)).recv, lambda _, l=l: l.accept(), u.recv]
+    waiting += [socket.create_connection((host, port)).recv, lambda _, l=l: l.accept()]
+    # A supervisor leaves those that are bound to the kernel.
+    if by_library:
+        u = socket.socket(family, socket.SOCK_DGRAM)
+        u.bind(('', 7300))
+        waiting.append(u.recv)
 print('ready', flush=True)
 for call in waiting:
     try:
-        print(call(10))
+        print(call(10), end=' ')
     except OSError as why:
         print(why.errno, end=' ', flush=True)
 begun = time.monotonic()
@@ -160,17 +172,24 @@ fn programs_learn_that_the_daemon_is_gone_and_go_on_when_it_is_back() {
     let Some(mut lab) = lab(test, &folder, "") else { return };
     let hosts = [Family::V4, Family::V6].map(|family| lab.hosts[0].addr(family).to_string()).join(",");
     let listener = lab.hosts[0].netns.run(|| TcpListener::bind("[::]:7301")).unwrap().unwrap();
-    let (_program, mut says) =
-        speaking(&mut on_pantala(&folder, &["python3", "-c", SURVIVES, &hosts, "7301"]));
+    let program = ["python3", "-c", SURVIVES, &hosts, "7301"];
+    let (_program, mut says) = speaking(&mut on_pantala(&folder, &program));
     assert_eq!(says.next().unwrap().unwrap(), "ready");
-    let first: Vec<TcpStream> = (0..2).map(|_| listener.accept().unwrap().0).collect();
+    let by_supervisor = [&program[..], &["any"]].concat();
+    let (_supervised, mut supervised_says) = speaking(&mut any(&folder, &by_supervisor));
+    assert_eq!(supervised_says.next().unwrap().unwrap(), "ready");
+    let first: Vec<TcpStream> = (0..4).map(|_| listener.accept().unwrap().0).collect();
     let killed = lab.pantala.take().unwrap();
     lab.pantala = Some(killed.killed_and_started_again(&lab.router));
     // ECONNRESET for the connection, ENETDOWN for `accept` and for datagrams; and `accept` is not tried without end.
     assert_eq!(says.next().unwrap().unwrap(), "104 100 100 104 100 100 True");
+    // No library says how a connection has ended.
+    assert_eq!(supervised_says.next().unwrap().unwrap(), "b'' 100 b'' 100 True");
     drop(first);
     lab.attach();
-    assert_eq!(until("it is back", || says.next()).unwrap(), "back");
+    for mut says in [says, supervised_says] {
+        assert_eq!(until("it is back", || says.next()).unwrap(), "back");
+    }
 }
 
 harness::tests![

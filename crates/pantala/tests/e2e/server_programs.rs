@@ -100,7 +100,9 @@ fn loaded(host: &Host, to: SocketAddr, run: impl FnOnce()) -> u32 {
 /// Reloads a server, each time after some more requests were answered.
 fn reload(file: &Path, signal: Signal, host: &Host, to: SocketAddr) {
     for _ in 0..RELOADS {
-        kill_process(process(file).unwrap(), signal).unwrap();
+        // A server that was reloaded may be writing it.
+        let pid = until("its number is written", || process(file));
+        kill_process(pid, signal).unwrap();
         for _ in 0..BETWEEN {
             says(host, to, REQUEST, HELLO).unwrap();
         }

@@ -25,7 +25,7 @@ pub enum Command {
         /// A lane that was begun.
         lane: u32,
     },
-    /// A listener that has its place takes connections from now on; one that does already has another backlog.
+    /// A listener that has its place takes connections from now on; one that does already has another backlog. [`Event::Listening`] answers.
     Open {
         /// Its number.
         listener: u32,
@@ -187,7 +187,7 @@ pub enum Setting {
 /// An event for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A listener waits at this address, or does not, and its number is free.
+    /// A listener waits at this address, or does not, and its number is free; again when it was opened.
     Listening(u32, Result<SocketAddr, Error>),
     /// A listener has gone; its number is free.
     Unlistened(u32),

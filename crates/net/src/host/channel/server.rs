@@ -235,6 +235,9 @@ impl Channel {
             if let Some(settings) = tcp::listener_settings(cx.cpu, id) {
                 let _ = tcp::open(cx.cpu, id, backlog as usize, settings);
             }
+            // From here on peers are not refused: what has asked for it may say so.
+            let at = tcp::local(cx.cpu, id).ok_or(Error::NotConnected);
+            self.answer(Event::Listening(listener, at));
         }
         Ok(())
     }

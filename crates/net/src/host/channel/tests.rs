@@ -127,12 +127,15 @@ fn a_place_takes_connections_once_it_is_opened_and_its_settings_can_change() {
     bench.run();
     let listed = |bench: &mut Bench| bench.cpu().tcp.as_ref().unwrap().page_of_listeners(0, 9).0;
     assert!(listed(&mut bench).is_empty());
+    let listening = Ok(Some(Event::Listening(3, Ok(addr))));
+    assert_eq!(client.next_event(), listening);
     for backlog in [7, 5] {
         say(&mut client, &Command::Set(Target::Listener(3), Setting::NoDelay(true)));
         say(&mut client, &Command::Open { listener: 3, backlog });
         bench.run();
         let backlogs: Vec<usize> = listed(&mut bench).iter().map(|listener| listener.backlog).collect();
         assert_eq!(backlogs, [backlog as usize]);
+        assert_eq!(client.next_event(), listening, "it is told when it is so");
     }
     // One that is not there needs nothing.
     say(&mut client, &Command::Open { listener: 4, backlog: 1 });
