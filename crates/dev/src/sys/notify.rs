@@ -258,7 +258,7 @@ mod tests {
             assert!(listener.is_valid(first.id));
             listener.answer(first.id, Err(Errno::NOBUFS)).unwrap();
             assert!(!listener.is_valid(first.id));
-            assert_eq!(listener.answer(first.id, Ok(7)), Err(Errno::NOENT));
+            assert!(listener.answer(first.id, Ok(7)).is_err(), "it is answered once");
             let second = listener.receive().unwrap().unwrap();
             listener.pass(second.id).unwrap();
             let ([refused, done], v6) = other.join().unwrap();

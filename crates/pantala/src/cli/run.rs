@@ -46,6 +46,8 @@ sockets of UDP stay with the kernel then.
 const LIBRARY: &str = "libpantala_preload.so";
 /// Interpreters of interpreters that are followed; the kernel follows as many.
 const SCRIPTS_MAX: usize = 4;
+/// Bytes of a file that hold the notes of a linker.
+const PAGE: usize = 4096;
 /// Bytes of the first line of a script.
 const LINE_MAX: usize = 256;
 
@@ -186,11 +188,10 @@ fn interpreter(start: &[u8]) -> Option<PathBuf> {
 /// Whether an ELF file has the note by which Go identifies a build: such a program makes its system calls itself, also if it is
 /// dynamically linked.
 fn is_go(start: &[u8]) -> bool {
-    // Bytes of the name and of the note, of which any number will do; the note's type, and its name.
-    start.starts_with(b"\x7fELF")
-        && start
-            .windows(16)
-            .any(|note| note.starts_with(b"\x04\0\0\0") && note.ends_with(b"\x04\0\0\0Go\0\0"))
+    // The linker puts it into the first page. Bytes of its name and of its contents, its type, and its name.
+    let page = start.get(..PAGE).unwrap_or(start);
+    let is_note = |note: &[u8]| note.starts_with(b"\x04\0\0\0") && note.ends_with(b"\x04\0\0\0Go\0\0");
+    start.starts_with(b"\x7fELF") && page.windows(16).any(is_note)
 }
 
 /// Whether an ELF file of this machine's kind names no loader.
