@@ -89,12 +89,18 @@ impl Buffer {
     /// Gives the ring back if nothing is in it.
     #[inline]
     pub fn give_back(&mut self, rings: &mut Rings) {
-        if self.len == 0 && self.size > 0 {
-            if let Bytes::Ring(ring) = core::mem::take(self).bytes {
-                self.needed = short(ring.len());
-                rings.give(ring);
-            }
+        if self.len > 0 || self.size == 0 {
+            return;
         }
+        let Self { bytes, needed, .. } = core::mem::take(self);
+        self.needed = match bytes {
+            Bytes::Ring(ring) => {
+                let needed = short(ring.len());
+                rings.give(ring);
+                needed
+            }
+            Bytes::Shared(_) => needed,
+        };
     }
 
     /// Holds bytes of a program without a copy, if nothing else is here; answers whether it does.
