@@ -114,6 +114,8 @@ mod descriptors;
 mod firewall;
 #[cfg(feature = "cli")]
 mod interrupt;
+#[cfg(feature = "cli")]
+mod iperf;
 mod mac;
 #[cfg(feature = "cli")]
 mod pktgen;

@@ -15,7 +15,7 @@ use crate::api::{DEFAULT_SOCKET, ReloadRequest, Reloaded};
 use crate::config::DEFAULT_FILE;
 use crate::daemon::log::Level;
 use crate::term::Term;
-use crate::{demo, doctor, pktgen, top};
+use crate::{demo, doctor, iperf, pktgen, top};
 
 /// A network stack for Linux in user space.
 #[derive(Debug, Parser)]
@@ -78,6 +78,9 @@ pub(crate) enum Command {
     /// Benchmark a device under test between two devices: throughput, latency, loss, bursts, recovery (RFC 2544)
     #[command(after_help = pktgen::rfc2544::HELP)]
     Rfc2544(Box<pktgen::rfc2544::Args>),
+    /// Measure throughput, loss and jitter over TCP and UDP, with the protocol of iperf3
+    #[command(after_help = iperf::HELP)]
+    Iperf(Box<iperf::Iperf>),
     /// Run packetdrill scripts against the stack, in virtual time
     #[command(after_help = drill::HELP)]
     Drill(drill::Drill),
@@ -278,6 +281,7 @@ impl Command {
             | Self::Pktgen(_)
             | Self::Rfc2544(_)
             | Self::Drill(_)
+            | Self::Iperf(_)
             | Self::Top { .. }
             | Self::Run(_)
             | Self::Config { .. }
@@ -313,7 +317,8 @@ impl Command {
             | Self::Top { control, .. }
             | Self::Config { control, .. }
             | Self::Reload { control, .. } => Some(control),
-            Self::Serve(serve) => Some(&mut serve.control),
+            Self::Serve(serve) => Some(&mut serve.stack.control),
+            Self::Iperf(iperf) => Some(&mut iperf.stack.control),
             other => other.arguments().map(|arguments| &mut arguments.control),
         }
     }
@@ -370,6 +375,9 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
     if let Command::Drill(drill) = &line.command {
         return drill.run(line.json, term);
     }
+    if let Command::Iperf(iperf) = &line.command {
+        return iperf.run(line.socket_named(), line.json, term);
+    }
     if let Command::Run(run) = line.command {
         return run.run();
     }
@@ -390,6 +398,7 @@ pub(crate) fn carry_out(mut line: Line, term: &mut Term) -> Result<(), Failure> 
         | Command::Pktgen(_)
         | Command::Rfc2544(_)
         | Command::Drill(_)
+        | Command::Iperf(_)
         | Command::Run(_) => Ok(()),
         Command::Top { args, .. } => args.run(session),
         Command::Reload { confirm, confirmed, .. } => reload(session, confirm, confirmed),

@@ -98,7 +98,7 @@ impl TcpStream {
         })
     }
 
-    fn connect_to(
+    pub(crate) fn connect_to(
         sockets: &Sockets,
         addr: &SocketAddr,
         options: &Options,

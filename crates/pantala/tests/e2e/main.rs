@@ -30,6 +30,7 @@ mod errors;
 mod firewall;
 mod flow_offload;
 mod interop;
+mod iperf;
 mod lifecycle;
 mod load;
 mod memif;
@@ -89,6 +90,7 @@ harness::main![
     interop::querier,
     interop::silence,
     interop::sizes,
+    iperf,
     lifecycle,
     load,
     memif,

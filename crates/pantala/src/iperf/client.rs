@@ -1,0 +1,210 @@
+//! The client: it connects, says what is tested, begins, ends, and compares results.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io;
+use std::time::Instant;
+
+use super::control::{Control, PATIENCE, is_late, read};
+use super::course::{Course, Ended, Limits};
+use super::flow::{Flow, Socket};
+use super::protocol::{COOKIE_LEN, Params, RESULTS_MAX, Results, State};
+use super::text::Report;
+use super::{Host, Problem};
+use crate::sockets::blocking::{TcpStream, UdpSocket};
+use crate::sockets::{Options, PktInfo};
+
+/// A greeting of a stream of UDP and its reply, in the byte order of the hosts as iperf3 has it, and those of old ones.
+pub(super) const GREETING: u32 = 0x3637_3839;
+pub(super) const REPLY: u32 = 0x3938_3736;
+pub(super) const OLD_GREETING: u32 = 123_456_789;
+pub(super) const OLD_REPLY: u32 = 987_654_321;
+
+/// One test as a client.
+pub(super) struct Client<'a> {
+    pub(super) host: &'a Host,
+    pub(super) server: SocketAddr,
+    pub(super) local: Option<SocketAddr>,
+    pub(super) params: Params,
+    pub(super) interval: Option<Duration>,
+    pub(super) rcv_timeout: Duration,
+    pub(super) is_interrupted: &'a dyn Fn() -> bool,
+}
+
+impl Client<'_> {
+    pub(super) fn run(&self, report: &mut Report<'_>) -> Result<(), Problem> {
+        let cookie = cookie()?;
+        let control = Control::new(self.connect(&Options::new())?)?;
+        write(&control.stream, &cookie)?;
+        report.begin(self.server, &cookie, &self.params);
+        self.expect(&control, State::ParamExchange, "the server's readiness")?;
+        control.send(&self.params.to_json())?;
+        self.expect(&control, State::CreateStreams, "the server's consent")?;
+        let flows = self.flows(&cookie, &control)?;
+        report.connected(&flows, &self.params);
+        self.expect(&control, State::TestStart, "the server's streams")?;
+        let limits = Limits {
+            interval: self.interval,
+            rcv_timeout: self.rcv_timeout,
+            leads: true,
+            congestion: self.params.congestion.as_deref().unwrap_or("cubic"),
+            is_interrupted: self.is_interrupted,
+        };
+        let mut course = Course::begin(self.host, &self.params, flows, limits)?;
+        self.expect(&control, State::TestRunning, "the beginning of the test")?;
+        let ended =
+            course.run(&control, &mut |flows, interval| report.interval(flows, &self.params, interval));
+        let outcome = ended.and_then(|ended| self.results(&control, &course, ended));
+        // What was measured so far is shown, however it has ended.
+        report.end(&course, outcome.as_ref().ok());
+        outcome?;
+        // A server that has gone has said all that is needed.
+        let _ = control.tell(State::Done);
+        Ok(())
+    }
+
+    /// Ends the test, and exchanges results.
+    fn results(&self, control: &Control, course: &Course<'_>, ended: Ended) -> Result<Results, Problem> {
+        match ended {
+            Ended::Done => control.tell(State::TestEnd)?,
+            Ended::Interrupted => {
+                // The test ends in any case.
+                let _ = control.tell(State::ClientTerminate);
+                return Err(Problem::Interrupted);
+            }
+            Ended::Peer(state) => return Err(refusal(control, state)),
+        }
+        self.expect(control, State::ExchangeResults, "the server's results")?;
+        control.send(&course.results().to_json())?;
+        let results = Results::of_json(&control.receive(RESULTS_MAX, "the server's results")?)?;
+        self.expect(control, State::DisplayResults, "the end of the test")?;
+        Ok(results)
+    }
+
+    fn expect(&self, control: &Control, wanted: State, what: &'static str) -> Result<(), Problem> {
+        match control.state(what, self.is_interrupted)? {
+            state if state == wanted => Ok(()),
+            state => Err(refusal(control, state)),
+        }
+    }
+
+    fn connect(&self, options: &Options) -> Result<TcpStream, Problem> {
+        let local = self.local.filter(|local| local.port() != 0 || !local.ip().is_unspecified());
+        let options = local.into_iter().fold(options.clone(), Options::local);
+        let connected = TcpStream::connect_to(&self.host.sockets, &self.server, &options, Some(PATIENCE));
+        connected.map_err(Problem::io(format!("connect to {}", self.server)))
+    }
+
+    /// Makes the streams: those that send first, as the server expects them.
+    fn flows(&self, cookie: &[u8], control: &Control) -> Result<Vec<Flow>, Problem> {
+        let (sends, receives) = self.params.directions();
+        let directions = [(sends, true), (receives, false)].into_iter().filter(|(is_wanted, _)| *is_wanted);
+        let each = directions.flat_map(|(_, sends)| (0..self.params.parallel).map(move |_| sends));
+        each.enumerate()
+            .map(|(nth, sends)| {
+                if (self.is_interrupted)() {
+                    return Err(Problem::Interrupted);
+                }
+                if self.params.udp {
+                    self.datagrams(nth, sends, control)
+                } else {
+                    self.stream(nth, sends, cookie)
+                }
+            })
+            .collect()
+    }
+
+    fn stream(&self, nth: usize, sends: bool, cookie: &[u8]) -> Result<Flow, Problem> {
+        let stream = self.connect(&options(&self.params))?;
+        write(&stream, cookie)?;
+        let ends = stream.local_addr().and_then(|local| Ok((local, stream.peer_addr()?)));
+        Ok(Flow::new(nth, sends, ends.map_err(Problem::io("a stream"))?, Socket::Tcp(stream)))
+    }
+
+    /// Greets the server by a datagram, and waits for its reply.
+    fn datagrams(&self, nth: usize, sends: bool, control: &Control) -> Result<Flow, Problem> {
+        let what = || Problem::io(format!("a UDP stream to {}", self.server));
+        let any = if self.server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let local = self.local.or_else(|| any.parse().ok()).unwrap_or(self.server);
+        let socket =
+            UdpSocket::bind_with(&self.host.sockets, local, &options(&self.params)).map_err(what())?;
+        socket.connect(self.server).map_err(what())?;
+        socket.set_read_timeout(Some(Duration::from_secs(1))).map_err(what())?;
+        let begun = Instant::now();
+        let mut buffer = [0; 2048];
+        while begun.elapsed() < PATIENCE {
+            // It may be lost, or come before the server listens.
+            socket.send(&GREETING.to_ne_bytes()).map_err(what())?;
+            match socket.recv(&mut buffer) {
+                Ok(4) if is_one_of(&buffer, [REPLY, OLD_REPLY]) => {
+                    let ends = (socket.local_addr().map_err(what())?, self.server);
+                    return Ok(Flow::new(nth, sends, ends, Socket::Udp(socket, PktInfo::default())));
+                }
+                Ok(_) => {}
+                Err(why) if is_late(&why) => {}
+                Err(why) => return Err(what()(why)),
+            }
+            if let Some(state) = control.poll(Duration::ZERO)? {
+                return Err(refusal(control, state));
+            }
+        }
+        Err(what()(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+pub(super) fn is_one_of(buffer: &[u8], words: [u32; 2]) -> bool {
+    buffer.first_chunk().is_some_and(|bytes| words.contains(&u32::from_ne_bytes(*bytes)))
+}
+
+/// Options of a stream's socket.
+fn options(params: &Params) -> Options {
+    use net::channel::Setting;
+    let mut options = Options::new();
+    if params.nodelay {
+        options = options.nodelay(true);
+    }
+    if params.tos > 0 {
+        options = options.tos(params.tos);
+    }
+    if params.window > 0 {
+        options = options.send_buffer_size(params.window).recv_buffer_size(params.window);
+    }
+    if params.mss > 0 && !params.udp {
+        options = options.with([Setting::MaxSegment(params.mss)]);
+    }
+    match &params.congestion {
+        Some(name) if !params.udp => options.with([Setting::NewReno(name != "cubic")]),
+        _ => options,
+    }
+}
+
+/// The reason why the server goes another way.
+fn refusal(control: &Control, state: State) -> Problem {
+    match state {
+        State::AccessDenied => Problem::Busy,
+        State::ServerError => control.error(),
+        State::ServerTerminate => Problem::Terminated("server"),
+        other => Problem::OutOfOrder(other),
+    }
+}
+
+fn write(mut stream: &TcpStream, bytes: &[u8]) -> Result<(), Problem> {
+    io::Write::write_all(&mut stream, bytes).map_err(|_| Problem::Closed)
+}
+
+/// Reads the cookie of a connection.
+pub(super) fn read_cookie(stream: &TcpStream) -> io::Result<[u8; COOKIE_LEN]> {
+    let mut cookie = [0; COOKIE_LEN];
+    read(stream, &mut cookie, Instant::now() + PATIENCE).map(|()| cookie)
+}
+
+/// Draws 36 characters of base 32, and ends them with a NUL as iperf3 does.
+fn cookie() -> Result<[u8; COOKIE_LEN], Problem> {
+    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let mut cookie = [0; COOKIE_LEN];
+    let (text, _) = cookie.split_at_mut(COOKIE_LEN - 1);
+    let drawn = rustix::rand::getrandom(&mut *text, rustix::rand::GetRandomFlags::empty());
+    drawn.map_err(|why| Problem::Io("draw a cookie".to_owned(), why.into()))?;
+    text.iter_mut().for_each(|byte| *byte = ALPHABET[usize::from(*byte & 31)]);
+    Ok(cookie)
+}

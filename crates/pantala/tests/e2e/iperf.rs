@@ -1,0 +1,147 @@
+//! `pantala iperf` and Debian's iperf3, in both roles, over a TAP.
+
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use dev::netns::Netns;
+use dev::sys::process::end_with_parent;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::lab::{Attach, Link, namespace};
+use crate::need::{self, Permit};
+use crate::pantala::{PROGRAM, Said};
+use crate::wait::until;
+
+/// pantala's address and the kernel's, of both families.
+const ADDRESSES: [[&str; 2]; 2] = [["10.71.0.1", "10.71.0.2"], ["fd71::1", "fd71::2"]];
+
+/// Options of a test, and the sums that its report has.
+const RUNS: &[(&str, &[&str])] = &[
+    ("-n 8M", &["sum_received"]),
+    ("-n 8M -R", &["sum_received"]),
+    ("-n 8M -P 4", &["sum_received"]),
+    ("-t 1 -P 2 --bidir -b 20M", &["sum_received", "sum_received_bidir_reverse"]),
+    ("-t 1 -u -b 8M -l 1000", &["sum"]),
+    ("-t 1 -u -b 8M -l 1000 -R -P 4", &["sum"]),
+];
+
+fn ready() -> Option<(Netns, Permit)> {
+    if !need::program("iperf3") || !need::lab(&[Link::new(Attach::Tap)]) {
+        return None;
+    }
+    let permit = Permit::wait();
+    let netns = namespace();
+    netns.netlink().unwrap().set_up("lo", true).unwrap();
+    Some((netns, permit))
+}
+
+fn command(netns: &Netns, program: &str, line: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(line.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    netns.put(&mut command).unwrap();
+    end_with_parent(&mut command);
+    command
+}
+
+fn run(netns: &Netns, program: &str, line: &str) -> Said {
+    command(netns, program, line).output().unwrap().into()
+}
+
+fn interrupt(child: &Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+}
+
+/// Runs `line` of a client until its server, which has just been started, is there.
+fn when_served(netns: &Netns, program: &str, line: &str) -> Said {
+    until("the server is there", || {
+        let said = run(netns, program, line);
+        let is_early = ["refused", "unreachable", "No route", "unable to connect"];
+        let is_early = is_early.iter().any(|why| said.out.contains(why) || said.err.contains(why));
+        (!is_early).then_some(said)
+    })
+}
+
+/// Reads the report of either program: bytes or datagrams arrived, and none was lost.
+fn check(said: &Said, line: &str, sums: &[&str]) {
+    let report: Value =
+        serde_json::from_str(&said.out).unwrap_or_else(|why| panic!("{line}: {why}: {said:?}"));
+    assert_eq!(said.code, Some(0), "{line}: {} {}", said.err, report["error"]);
+    for sum in sums {
+        let sum = &report["end"][sum];
+        assert!(sum["bytes"].as_u64().is_some_and(|bytes| bytes > 500_000), "{line}: {report:#}");
+        if line.contains("-u") {
+            // 1000 datagrams a second, on a busy machine fewer.
+            assert!(sum["packets"].as_u64().is_some_and(|count| count > 500), "{line}: {report:#}");
+            assert!(sum["lost_percent"].as_f64().is_some_and(|lost| lost < 5.0), "{line}: {report:#}");
+            assert!(sum["jitter_ms"].as_f64().is_some(), "{line}: {report:#}");
+        }
+    }
+    assert!(report.get("error").is_none(), "{line}: {report:#}");
+}
+
+fn iperf3_tests_against_our_server() {
+    let Some((netns, _permit)) = ready() else { return };
+    let mut server = command(&netns, PROGRAM, "iperf -s").spawn().unwrap();
+    for [own, _] in ADDRESSES {
+        for (options, sums) in RUNS {
+            let line = format!("-c {own} -J {options}");
+            check(&when_served(&netns, "iperf3", &line), &line, sums);
+        }
+    }
+    interrupt(&server);
+    until("it ends", || server.try_wait().unwrap());
+    let said: Said = server.wait_with_output().unwrap().into();
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:?}");
+    for part in ["Server listening on 5201 (test #12)", "[TX-S]", "0/", "sender", "receiver"] {
+        assert!(said.out.contains(part), "{part}: {said:?}");
+    }
+}
+
+fn our_client_tests_against_the_server_of_iperf3() {
+    let Some((netns, _permit)) = ready() else { return };
+    let mut server = command(&netns, "iperf3", "-s").spawn().unwrap();
+    until("iperf3 listens", || netns.run(|| TcpStream::connect(("::1", 5201))).unwrap().ok());
+    for [_, other] in ADDRESSES {
+        for (options, sums) in RUNS {
+            let line = format!("iperf -c {other} -J {options}");
+            check(&when_served(&netns, PROGRAM, &line), &line, sums);
+        }
+    }
+    let text = when_served(&netns, PROGRAM, "iperf -c 10.71.0.2 -t 1 -i 0.5");
+    for part in
+        ["Connecting to host 10.71.0.2, port 5201", "Retr  Cwnd", "0.00-0.50", "sender", "iperf Done."]
+    {
+        assert!(text.out.contains(part), "{part}: {text:?}");
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+fn an_interrupted_client_shows_the_summary_so_far() {
+    let Some((netns, _permit)) = ready() else { return };
+    let mut server = command(&netns, "iperf3", "-s").spawn().unwrap();
+    until("iperf3 listens", || netns.run(|| TcpStream::connect(("::1", 5201))).unwrap().ok());
+    let mut client = command(&netns, PROGRAM, "iperf -c 10.71.0.2 -t 60 -i 0.1").spawn().unwrap();
+    let mut out = std::io::BufReader::new(client.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("0.20-0.3") {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut out, &mut line).unwrap() > 0, "it has ended");
+    }
+    interrupt(&client);
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut out, &mut rest).unwrap();
+    let said: Said = client.wait_with_output().unwrap().into();
+    assert_eq!((said.code, said.err.trim()), (Some(1), "pantala: iperf: interrupted"), "{said:?}");
+    assert!(rest.contains("sender"), "{rest}");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+harness::tests![
+    iperf3_tests_against_our_server,
+    our_client_tests_against_the_server_of_iperf3,
+    an_interrupted_client_shows_the_summary_so_far,
+];
