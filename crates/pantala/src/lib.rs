@@ -114,6 +114,7 @@ mod descriptors;
 mod firewall;
 #[cfg(feature = "cli")]
 mod interrupt;
+mod ipfix;
 #[cfg(feature = "cli")]
 mod iperf;
 mod mac;

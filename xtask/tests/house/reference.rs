@@ -27,6 +27,7 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("draft.rs", "POLLING", "Polling"),
     ("admin.rs", "KEYS", "Admin"),
     ("programs.rs", "KEYS", "Programs"),
+    ("ipfix.rs", "KEYS", "IPFIX"),
 ];
 
 #[test]

@@ -8,8 +8,8 @@ use core::fmt::{self, Write};
 use super::firewall::firewall_metrics;
 use super::stack::{Stack, Web};
 use super::types::{
-    Counters, Error, HttpListener, Interface, InterfaceCounters, InterfaceFlag, MemifFaults, MemifInfo,
-    MemifState, Netisr, OutputQueue, Pool, Programs, RouteSource, RouteSourceState,
+    Counters, Error, HttpListener, Interface, InterfaceCounters, InterfaceFlag, IpfixStatus, MemifFaults,
+    MemifInfo, MemifState, Netisr, OutputQueue, Pool, Programs, RouteSource, RouteSourceState,
 };
 use crate::serve::Hit;
 
@@ -27,6 +27,7 @@ pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     webs(&mut page, &stack.webs());
     route_sources(&mut page, &stack.route_sources()?);
     http(&mut page, stack.http().as_ref());
+    ipfix(&mut page, stack.ipfix().as_ref());
     programs(&mut page, stack.programs()?.as_ref());
     Ok(page.0)
 }
@@ -255,6 +256,29 @@ fn http(page: &mut Page, listener: Option<&HttpListener>) {
             page.head(name, "counter", "Events at the HTTP listener.");
         }
         page.value(name, &[("event", &counter.name)], counter.count);
+    }
+}
+
+type PerIpfix = (&'static str, &'static str, &'static str, fn(&IpfixStatus) -> u64);
+
+const IPFIX: &[PerIpfix] = &[
+    ("pantala_ipfix_flows", "gauge", "Flows that are followed for IPFIX.", |all| all.flows),
+    ("pantala_ipfix_records_total", "counter", "Records sent to the collector.", |all| all.records),
+    ("pantala_ipfix_messages_total", "counter", "Messages sent to the collector.", |all| all.messages),
+    ("pantala_ipfix_lost_total", "counter", "Records that could not be sent.", |all| all.lost),
+    (
+        "pantala_ipfix_passed_over_total",
+        "counter",
+        "States passed over in a look, for too many flows.",
+        |all| all.passed_over,
+    ),
+];
+
+fn ipfix(page: &mut Page, status: Option<&IpfixStatus>) {
+    let Some(status) = status else { return };
+    for (name, kind, help, read) in IPFIX {
+        page.head(name, kind, help);
+        page.value(name, &[], read(status));
     }
 }
 

@@ -12,10 +12,10 @@ use super::firewall::{Filter, FirewallSnapshot};
 use super::sockets::Sockets;
 use super::types::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, HttpListener,
-    Interface, InterfaceChange, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr,
-    OffloadedFlow, Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
-    RouteSource, RunningConfiguration, StackChange, Sysctl, SysctlChange, SysctlChanged, TraceBatch,
-    TraceRequest, WhyAnswer, WhyRequest,
+    Interface, InterfaceChange, IpfixStatus, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest,
+    Netisr, OffloadedFlow, Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit,
+    RoutePage, RouteSource, RunningConfiguration, StackChange, Sysctl, SysctlChange, SysctlChanged,
+    TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
 };
 use crate::Mac;
 use crate::serve::Hit;
@@ -83,6 +83,11 @@ pub trait Stack: Filter + Sockets + Send {
 
     /// The HTTP listener, if there is one.
     fn http(&mut self) -> Option<HttpListener> {
+        None
+    }
+
+    /// The exporter of flows, if there is one.
+    fn ipfix(&mut self) -> Option<IpfixStatus> {
         None
     }
 

@@ -40,6 +40,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         seccomp: draft.seccomp,
         admin: draft.admin.clone(),
         http: draft.http.clone(),
+        ipfix: draft.ipfix,
         programs: draft.programs.clone(),
         wires: Wires::new(),
         force: false,

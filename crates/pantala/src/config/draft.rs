@@ -15,14 +15,14 @@ use wire::ether::{Mac, ParseMacError};
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::punt::Punt;
-use super::{Admin, Http, Programs, RouteSources, Seccomp};
+use super::{Admin, Http, Ipfix, Programs, RouteSources, Seccomp};
 use super::{
     Autoconf, Device, Dhcp6Client, Dhcp6Server, DhcpClient, DhcpRelay, DhcpServer, KernelPorts, MOST_RINGS,
     Policy, Polling, Ppp, PrefixFrom, Publish, Ra, RxCsum, Serve, Service,
 };
 use super::{
-    admin, autoconf, dhcp, dhcp_client, dhcp_relay, dhcp6_client, dhcp6_server, fdb, http, limits, ppp,
-    programs, publish, punt, ra, route_sources, serve, service, sysctl,
+    admin, autoconf, dhcp, dhcp_client, dhcp_relay, dhcp6_client, dhcp6_server, fdb, http, ipfix, limits,
+    ppp, programs, publish, punt, ra, route_sources, serve, service, sysctl,
 };
 use crate::firewall::section;
 use diagnostic::did_you_mean;
@@ -47,6 +47,7 @@ const TOP: &[&str] = &[
     "seccomp",
     "admin",
     "http",
+    "ipfix",
     "programs",
 ];
 const POLLING: &[&str] = &["policy", "each_burst", "burst_max", "turn_us", "user_frac"];
@@ -139,6 +140,7 @@ pub(crate) struct Draft {
     pub(crate) seccomp: Seccomp,
     pub(crate) admin: Admin,
     pub(crate) http: Option<Http>,
+    pub(crate) ipfix: Option<Ipfix>,
     pub(crate) programs: Option<Programs>,
 }
 
@@ -248,6 +250,7 @@ impl Draft {
                 .map_or_else(Seccomp::default, |at| at.value),
             admin: admin::read(top, report),
             http: http::read(top, report),
+            ipfix: ipfix::read(top, report),
             programs: programs::read(top, report),
         }
     }

@@ -19,6 +19,7 @@ pub(crate) mod document;
 mod draft;
 mod fdb;
 mod http;
+mod ipfix;
 mod stp;
 pub(crate) mod fields;
 pub(crate) mod problem;
@@ -52,6 +53,7 @@ pub use dhcp6_client::{Dhcp6Client, Leased, PrefixFrom, Resolver};
 pub use dhcp6_server::Dhcp6Server;
 pub use fdb::{BridgeKeys, Fdb, Place, StaticAddress};
 pub use http::Http;
+pub use ipfix::Ipfix;
 pub use kernel_ports::KernelPorts;
 pub use ppp::{Auth, Password, Ppp, PppSession};
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
@@ -124,6 +126,8 @@ pub struct Config {
     pub admin: Admin,
     /// The dashboard and the admin API over TCP, if the file has a section for them.
     pub http: Option<Http>,
+    /// Export of flows, if the file has a section for it.
+    pub ipfix: Option<Ipfix>,
     /// Unmodified programs on this stack, if the file has a section for them.
     pub programs: Option<Programs>,
     /// The ends of wires that devices `mem:NAME` mean. No file has them: the program that embeds the stack puts them here.

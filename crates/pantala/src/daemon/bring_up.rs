@@ -13,6 +13,7 @@ use super::cpus::Cpus;
 use super::device::{self, Workshop};
 use super::dhcp::Dhcp;
 use super::dhcp6_clients::Dhcp6;
+use super::ipfix::IpfixService;
 use super::pppoe_clients::Pppoe;
 use super::ra_updates::Learning;
 use super::ring_placement::RingPlacement;
@@ -95,6 +96,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         services: Vec::new(),
         programs: None,
         http: Arc::default(),
+        ipfix: IpfixService::default(),
         sysctls: Sysctls::default(),
         secret: stable_secret::secret().map_err(system("draw a key"))?,
         waiting: Arc::default(),
@@ -123,6 +125,7 @@ fn nothing_of(config: &Config) -> Config {
         serves: Vec::new(),
         services: Vec::new(),
         http: None,
+        ipfix: None,
         firewall: None,
         sysctl: config::Sysctls::new(),
         ..config.clone()

@@ -17,6 +17,7 @@ use super::cpus::{Cpus, NewRing};
 use super::device::{self, Workshop};
 use super::dhcp::Dhcp;
 use super::dhcp6_clients::Dhcp6;
+use super::ipfix::IpfixService;
 use super::log;
 use super::pppoe_clients::Pppoe;
 use super::ready_waiters::Waiting;
@@ -81,6 +82,8 @@ pub(crate) struct Control {
     pub(super) programs: Option<Asker>,
     /// The HTTP listener.
     pub(super) http: Arc<HttpService>,
+    /// Export of flows.
+    pub(super) ipfix: IpfixService,
     /// Values of sysctl variables.
     pub(crate) sysctls: Sysctls,
     /// Secret of stable interface identifiers.

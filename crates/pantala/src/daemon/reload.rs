@@ -160,6 +160,12 @@ impl Control {
         }
         if scope == Scope::All {
             done.http = self.next_http(&new, &mut plan.sentences)?;
+            if self.config.ipfix != new.ipfix {
+                plan.sentences.push(new.ipfix.map_or_else(
+                    || "no flows exported".to_owned(),
+                    |ipfix| format!("flows exported to {}", ipfix.collector),
+                ));
+            }
         }
         fault(Step::Rules)?;
         if plan.sentences.is_empty() {
@@ -417,6 +423,7 @@ impl Control {
         self.settle_pppoe();
         self.settle_dhcp(done.leases);
         self.settle_http(done.http);
+        self.ipfix.changed.notify_one();
     }
 }
 

@@ -31,6 +31,7 @@ mod firewall;
 mod flow_offload;
 mod interop;
 mod iperf;
+mod ipfix;
 mod lifecycle;
 mod load;
 mod memif;
@@ -91,6 +92,7 @@ harness::main![
     interop::silence,
     interop::sizes,
     iperf,
+    ipfix,
     lifecycle,
     load,
     memif,

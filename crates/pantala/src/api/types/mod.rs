@@ -6,6 +6,7 @@ mod config;
 mod dhcp;
 mod error;
 mod http;
+mod ipfix;
 mod interface;
 mod link;
 mod monitor;
@@ -48,6 +49,7 @@ pub use interface::{
     InterfaceChange, InterfaceCounters, InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo,
     MemifState, OutputQueue, PppoeInfo, RingInfo, Station, StpInfo, StpMember, Umem,
 };
+pub use ipfix::IpfixStatus;
 pub use link::{DefaultRouter, Learned, LearnedLink, OnLinkPrefix, Preference};
 pub use monitor::{Jitter, Latency, Monitored};
 pub use neighbour::{Neighbour, NeighbourRequest, NeighbourState};

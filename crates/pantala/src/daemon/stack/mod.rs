@@ -35,10 +35,10 @@ use crate::Mac;
 use crate::api::stack::{Echo, EchoAnswer, Snapshot, Stack, Web};
 use crate::api::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, Family, HttpListener, Interface,
-    InterfaceChange, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr, OffloadedFlow,
-    Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage, RouteSource,
-    RunningConfiguration, StackChange, Sysctl, SysctlChange, SysctlChanged, TraceBatch, TraceRequest,
-    WhyAnswer, WhyRequest,
+    InterfaceChange, IpfixStatus, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr,
+    OffloadedFlow, Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
+    RouteSource, RunningConfiguration, StackChange, Sysctl, SysctlChange, SysctlChanged, TraceBatch,
+    TraceRequest, WhyAnswer, WhyRequest,
 };
 
 impl Stack for Control {
@@ -52,6 +52,10 @@ impl Stack for Control {
 
     fn http(&mut self) -> Option<HttpListener> {
         self.http.status()
+    }
+
+    fn ipfix(&mut self) -> Option<IpfixStatus> {
+        self.ipfix_status()
     }
 
     fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {
