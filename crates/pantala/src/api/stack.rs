@@ -12,10 +12,10 @@ use super::firewall::{Filter, FirewallSnapshot};
 use super::sockets::Sockets;
 use super::types::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, HttpListener,
-    Interface, InterfaceChange, IpfixStatus, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest,
-    Netisr, OffloadedFlow, Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit,
-    RoutePage, RouteSource, RunningConfiguration, StackChange, Sysctl, SysctlChange, SysctlChanged,
-    TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
+    Interface, InterfaceChange, IpfixStatus, Latencies, Learned, LearnedLink, Monitored, Neighbour,
+    NeighbourRequest, Netisr, OffloadedFlow, Pool, ReloadRequest, Reloaded, Ring, RingChange, Route,
+    RouteAnswer, RouteEdit, RoutePage, RouteSource, RunningConfiguration, StackChange, Sysctl, SysctlChange,
+    SysctlChanged, TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
 };
 use crate::Mac;
 use crate::serve::Hit;
@@ -108,6 +108,14 @@ pub trait Stack: Filter + Sockets + Send {
     /// # Errors
     /// There is no such interface, ring or CPU, or the CPU has no buffers for another ring.
     fn move_ring(&mut self, interface: &str, ring: u32, change: RingChange) -> Result<(), Error>;
+
+    /// Returns the latencies that each interface in monitor mode has measured.
+    ///
+    /// # Errors
+    /// The netisrs do not answer.
+    fn latencies(&mut self) -> Result<Vec<Latencies>, Error> {
+        Ok(Vec::new())
+    }
 
     /// Returns the measurements of an interface in monitor mode.
     ///

@@ -235,6 +235,15 @@ impl Measure {
         }
     }
 
+    /// Adds the numbers of latencies to bands, which [`band`] numbers.
+    pub(crate) fn add_bands(&self, bands: &mut [u64; BANDS]) {
+        for value in self.latency.iter().flat_map(Histogram::iter_recorded) {
+            if let Some(band) = bands.get_mut(band(value.value_iterated_to())) {
+                *band += value.count_at_value();
+            }
+        }
+    }
+
     /// Nanoseconds; `None` if nothing was measured.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let histogram = self.latency.as_ref().filter(|histogram| !histogram.is_empty())?;
@@ -249,6 +258,18 @@ impl Measure {
             max: histogram.max(),
         })
     }
+}
+
+/// Bands of a heat map of latencies: two for each power of two from 256 ns on, the last one without an end.
+pub(crate) const BANDS: usize = 48;
+
+/// The band of a latency in nanoseconds: band `2n` begins at 256 · 2ⁿ, band `2n + 1` at one and a half times that.
+fn band(ns: u64) -> usize {
+    const FIRST: u32 = 8;
+    let Some(power) = ns.checked_ilog2().filter(|power| *power >= FIRST) else { return 0 };
+    let half = ns >> (power - 1) & 1;
+    let band = 2 * u64::from(power - FIRST) + half;
+    usize::try_from(band).unwrap_or(BANDS).min(BANDS - 1)
 }
 
 impl Tally {

@@ -38,5 +38,6 @@ mod grammar;
 mod worker;
 
 pub(crate) use args::{Args, HELP};
+pub(crate) use measure::BANDS;
 pub(crate) use run::run;
 pub(crate) use show::percentiles;

@@ -9,7 +9,7 @@ use net::tables::IfIndex;
 use net::time::Instant;
 use pkt::PktVec;
 
-use super::measure::{Expect, Measure};
+use super::measure::{BANDS, Expect, Measure};
 use super::worker::now_ns;
 use crate::api::{Jitter, Monitored};
 
@@ -44,6 +44,17 @@ pub(crate) fn set(netisr: &mut Netisr, ifindex: IfIndex, start_ns: Option<u64>) 
 pub(crate) fn seen(netisr: &Netisr, ifindex: IfIndex) -> Option<Measure> {
     let monitors = netisr.sinks(ifindex).filter_map(|sink| (sink as &dyn Any).downcast_ref::<Monitor>());
     sum(monitors.map(|monitor| monitor.measure.clone()))
+}
+
+/// Returns the numbers of latencies in each band, of an interface's rings on this CPU; `None` if it is not in monitor mode.
+/// Flows are not copied, so that this may be asked for each second.
+pub(crate) fn bands(netisr: &Netisr, ifindex: IfIndex) -> Option<[u64; BANDS]> {
+    let monitors = netisr.sinks(ifindex).filter_map(|sink| (sink as &dyn Any).downcast_ref::<Monitor>());
+    let mut all = None;
+    for monitor in monitors {
+        monitor.measure.add_bands(all.get_or_insert([0; BANDS]));
+    }
+    all
 }
 
 /// All views in one.

@@ -22,7 +22,7 @@ use super::routes::{Answer, typed};
 use crate::api::parts::Parts;
 use crate::api::rates::{ConnectionRates, Rates, Sample};
 use crate::api::stack::Stack;
-use crate::api::types::{Error, ErrorKind, Interface, Version};
+use crate::api::types::{Error, ErrorKind, Interface, Latencies, Version};
 
 /// Readers at a time.
 const READERS_MAX: usize = 16;
@@ -63,6 +63,8 @@ pub(in crate::api) struct Reading<'a> {
     links: Vec<Node>,
     /// States of the firewall.
     states: u64,
+    /// Frames of `pantala pktgen` since the reading before, by latency, of each interface in monitor mode.
+    latencies: Vec<Latencies>,
 }
 
 /// An interface in the topology.
@@ -143,7 +145,7 @@ async fn start_stream(State(stack): State<SharedStack>) -> Answer {
 async fn read(stack: SharedStack) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut before: Option<Sample> = None;
+    let mut before: Option<Before> = None;
     loop {
         ticks.tick().await;
         if stack.readers.is_over() {
@@ -159,17 +161,35 @@ async fn read(stack: SharedStack) {
     }
 }
 
+/// Values of the reading before.
+struct Before {
+    sample: Sample,
+    latencies: Vec<Latencies>,
+}
+
 /// Returns the text of a reading. Rates of the first one are zero.
-fn read_once(stack: &mut dyn Stack, before: &mut Option<Sample>) -> Result<String, Error> {
+fn read_once(stack: &mut dyn Stack, before: &mut Option<Before>) -> Result<String, Error> {
     let states = stack.firewall_status()?.states;
-    let now = sample(stack)?;
-    let mut rates = Rates::between(before.as_ref().unwrap_or(&now), &now);
+    let now = Before { latencies: stack.latencies()?, sample: sample(stack)? };
+    let earlier = before.as_ref().unwrap_or(&now);
+    let mut rates = Rates::between(&earlier.sample, &now.sample);
     keep_busiest(&mut rates);
-    let links = now.interfaces.iter().map(node).collect();
-    let reading = Reading { time_ms: wall_ms(), rates: &rates, links, states };
+    let links = now.sample.interfaces.iter().map(node).collect();
+    let latencies = now.latencies.iter().map(|all| since(all, &earlier.latencies)).collect();
+    let reading = Reading { time_ms: wall_ms(), rates: &rates, links, states, latencies };
     let text = serde_json::to_string(&reading);
     *before = Some(now);
     text.map_err(|why| Error::new(ErrorKind::Failed, why.to_string()))
+}
+
+/// Returns the frames that were measured since the reading before; all of them if it was not in that, or began anew.
+fn since(now: &Latencies, before: &[Latencies]) -> Latencies {
+    let before = before.iter().find(|other| other.interface == now.interface);
+    let is_anew = before.is_some_and(|before| before.counts.iter().sum::<u64>() > now.counts.iter().sum());
+    let before = before.filter(|_| !is_anew).map_or(&[][..], |before| &before.counts);
+    let at = |at: usize| before.get(at).copied().unwrap_or(0);
+    let counts = now.counts.iter().enumerate().map(|(band, count)| count.saturating_sub(at(band))).collect();
+    Latencies { interface: now.interface.clone(), counts }
 }
 
 fn sample(stack: &mut dyn Stack) -> Result<Sample, Error> {
@@ -243,6 +263,16 @@ mod tests {
         let held: Vec<Bytes> = core::iter::from_fn(|| slow.try_recv().ok()).collect();
         assert_eq!(held.len(), READINGS_HELD, "and then its stream ends");
         assert!(slow.is_closed() && !quick.is_closed());
+    }
+
+    #[test]
+    fn latencies_of_a_reading_are_those_since_the_one_before() {
+        let all = |counts: &[u64]| Latencies { interface: "mon".to_owned(), counts: counts.to_vec() };
+        let (first, second) = (all(&[1, 0, 5]), all(&[1, 2, 7]));
+        assert_eq!(since(&second, core::slice::from_ref(&first)), all(&[0, 2, 2]));
+        assert_eq!(since(&first, &[]), first);
+        // It has begun to monitor again.
+        assert_eq!(since(&first, &[second]), first);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub use interface::{
 };
 pub use ipfix::IpfixStatus;
 pub use link::{DefaultRouter, Learned, LearnedLink, OnLinkPrefix, Preference};
-pub use monitor::{Jitter, Latency, Monitored};
+pub use monitor::{Jitter, Latencies, Latency, Monitored};
 pub use neighbour::{Neighbour, NeighbourRequest, NeighbourState};
 pub use offload::{OffloadInfo, OffloadedEnds, OffloadedFlow};
 pub use ping::{PingEvent, PingRequest};

@@ -61,3 +61,13 @@ pub struct Jitter {
     /// The largest.
     pub max: u64,
 }
+
+/// Numbers of latencies that an interface in monitor mode has measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
+pub struct Latencies {
+    /// Its name.
+    pub interface: String,
+    /// Measured frames of each band of latencies: band `2n` begins at 256 ns · 2ⁿ, band `2n + 1` at one and a half times that.
+    pub counts: Vec<u64>,
+}

@@ -35,10 +35,10 @@ use crate::Mac;
 use crate::api::stack::{Echo, EchoAnswer, Snapshot, Stack, Web};
 use crate::api::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, Family, HttpListener, Interface,
-    InterfaceChange, IpfixStatus, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest, Netisr,
-    OffloadedFlow, Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit, RoutePage,
-    RouteSource, RunningConfiguration, StackChange, Sysctl, SysctlChange, SysctlChanged, TraceBatch,
-    TraceRequest, WhyAnswer, WhyRequest,
+    InterfaceChange, IpfixStatus, Latencies, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest,
+    Netisr, OffloadedFlow, Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit,
+    RoutePage, RouteSource, RunningConfiguration, StackChange, Sysctl, SysctlChange, SysctlChanged,
+    TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
 };
 
 impl Stack for Control {
@@ -83,6 +83,10 @@ impl Stack for Control {
 
     fn move_ring(&mut self, interface: &str, ring: u32, change: RingChange) -> Result<(), Error> {
         self.seat_ring(interface, ring, change.cpu)
+    }
+
+    fn latencies(&mut self) -> Result<Vec<Latencies>, Error> {
+        Control::latencies(self)
     }
 
     fn monitored(&mut self, name: &str) -> Result<Monitored, Error> {

@@ -13,6 +13,28 @@ fn feed(measure: &mut Measure, seqs: &[u32]) {
     }
 }
 
+#[test]
+fn bands_of_latencies_begin_at_powers_of_two_and_half_way_between() {
+    for (ns, expected) in [
+        (0, 0),
+        (300, 0),
+        (384, 1),
+        (511, 1),
+        (512, 2),
+        (767, 2),
+        (768, 3),
+        (1 << 20, 24),
+        (u64::MAX, BANDS - 1),
+    ] {
+        assert_eq!(band(ns), expected, "{ns}");
+    }
+    let mut measure = own();
+    feed(&mut measure, &[0, 1, 2]);
+    let mut bands = [0; BANDS];
+    measure.add_bands(&mut bands);
+    assert_eq!((bands[band(1000)], bands.iter().sum::<u64>()), (3, 3));
+}
+
 fn counts(seqs: &[u32]) -> (u64, u64, u64, u64) {
     let mut measure = own();
     feed(&mut measure, seqs);

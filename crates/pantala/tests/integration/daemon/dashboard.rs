@@ -4,8 +4,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use dev::sys::process::end_with_parent;
 use rustix::process::Signal;
 
 use super::http::{TOKEN, with_token};
@@ -23,9 +25,17 @@ add 300 deny udp from any to any 9
 add 65000 allow ip from any to any
 ";
 
-fn config(lab: &Lab) -> String {
+/// Rules as they are met.
+const USUAL: &str = "add 100 allow udp from any to any 7 in keep-state // echo
+add 200 allow tcp from any to me 7 setup in keep-state // echo
+add 300 deny udp from any to any 9 // discard
+add 65000 allow ip from any to any
+";
+
+fn config(lab: &Lab, rules: &str) -> String {
     let services = "[[service]]\nkind = \"echo\"\nport = 7\n";
-    let firewall = format!("[firewall]\nrules_text = '''\n{RULES}'''\n");
+    let probe = "[[interface]]\nname = \"probe\"\ndevice = \"tap:probe0\"\nrings = 1\n";
+    let firewall = format!("[firewall]\nrules_text = '''\n{rules}'''\n{probe}");
     with_token(lab, "127.0.0.1:8080", &format!("{services}{firewall}"))
 }
 
@@ -38,7 +48,7 @@ fn lab(test: &str) -> Option<Lab> {
 fn the_page_asks_for_the_token_and_shows_the_stack_as_it_is() {
     let Some(lab) = lab("page") else { return };
     let Some(browser) = Browser::start(&lab) else { return };
-    lab.write(&config(&lab));
+    lab.write(&config(&lab, RULES));
     let daemon = lab.start();
     browser.emulate(DESKTOP, "light");
     browser.open(URL);
@@ -57,7 +67,6 @@ fn the_page_asks_for_the_token_and_shows_the_stack_as_it_is() {
     assert_eq!(browser.value("document.querySelectorAll('img').length"), 0);
     let foreign = "performance.getEntriesByType('resource').filter((one) => !one.name.startsWith(location.origin)).length";
     assert_eq!(browser.value(foreign), 0, "nothing is loaded from elsewhere");
-    browser.picture("empty");
     // Keys: units, and tables that can be scrolled.
     assert!(
         browser.value("document.getElementById('traffic').textContent").as_str().unwrap().contains("b/s")
@@ -83,12 +92,18 @@ fn the_page_asks_for_the_token_and_shows_the_stack_as_it_is() {
 fn the_page_follows_traffic_and_a_daemon_that_ends_and_comes_back() {
     let Some(lab) = lab("live") else { return };
     let Some(browser) = Browser::start(&lab) else { return };
-    lab.write(&config(&lab));
+    lab.write(&config(&lab, USUAL));
     let daemon = lab.start();
+    lab.router().netlink().unwrap().set_up("probe0", true).unwrap();
     browser.emulate(DESKTOP, "light");
     browser.open(&format!("{URL}#token={TOKEN}"));
     browser.until("document.documentElement.dataset.state === 'live'");
     assert_eq!(browser.value("location.href"), URL, "the token has left the address");
+    browser.until("document.getElementById('latency').textContent.includes('no interface measures')");
+    browser.picture("empty");
+    daemon.shows("ifconfig probe monitor");
+    let mac = daemon.interface_named("probe")["mac"].as_str().unwrap().to_owned();
+    let mut frames = measured_frames(&lab, &mac);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let load = scope.spawn(|| load(&lab, &is_over));
@@ -102,6 +117,8 @@ fn the_page_follows_traffic_and_a_daemon_that_ends_and_comes_back() {
         }
         browser.until("document.querySelectorAll('#connections svg path').length >= 2");
         browser.until("document.querySelectorAll('#lost svg path').length >= 1");
+        browser.until("document.querySelectorAll('#latency rect.heat').length >= 3");
+        browser.until("document.getElementById('latency').textContent.includes('probe: ')");
         if std::env::var_os("PANTALA_SCREENSHOTS").is_some() {
             thread::sleep(Duration::from_secs(45));
         }
@@ -121,12 +138,25 @@ fn the_page_follows_traffic_and_a_daemon_that_ends_and_comes_back() {
         is_over.store(true, Ordering::Relaxed);
         load.join().unwrap();
     });
+    frames.kill().unwrap();
+    frames.wait().unwrap();
     assert_eq!(browser.errors(), [] as [&str; 0]);
     assert!(daemon.end(Signal::TERM));
     browser.until("document.documentElement.dataset.state === 'gone'");
     browser.until("document.getElementById('message').innerText.includes('Trying again')");
     let _daemon = lab.start();
     browser.until("document.documentElement.dataset.state === 'live'");
+}
+
+/// `pantala pktgen`, which sends frames that the interface `probe` measures.
+fn measured_frames(lab: &Lab, mac: &str) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantala"));
+    command.args(["pktgen", "-i", "af_xdp:probe0,mode=generic", "--dst-mac", mac, "--rate", "500pps"]);
+    command.args(["--src", "198.18.0.2", "--dst", "198.18.1.2", "--time", "600s"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    lab.router().put(&mut command).unwrap();
+    end_with_parent(&mut command);
+    command.spawn().unwrap()
 }
 
 /// Datagrams and a connection to the echo service, and datagrams that a rule denies, about 2000 packets a second.
