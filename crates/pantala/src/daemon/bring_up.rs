@@ -47,9 +47,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
     let pools = Arena::carve(config.cpus.len(), memory.each, true).map_err(StackError::Memory)?;
     let arena = pools.first().map(|pool| Arc::clone(pool.arena()));
     let arena = arena.ok_or_else(|| system("make pools")(std::io::ErrorKind::InvalidInput.into()))?;
-    let pages = if arena.pages() == PageKind::Huge { "huge pages" } else { "ordinary pages" };
-    let cpus = crate::plural::counted(config.cpus.len() as u64, "CPU");
-    log::info(&format!("{cpus} with {} packet buffers each, in {pages}", memory.each));
+    log_memory(config.cpus.len(), memory.each, arena.pages());
     let (buffers, umem) = (arena.slots(), SharedUmem::new(arena));
     let cpus = Cpus::start(&config.cpus, config.pinned, pools, config.polling, config.seccomp)?;
     let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
@@ -112,6 +110,12 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
             Err(why)
         }
     }
+}
+
+fn log_memory(cpus: usize, each: usize, pages: PageKind) {
+    let pages = if pages == PageKind::Huge { "huge pages" } else { "ordinary pages" };
+    let cpus = crate::plural::counted(cpus as u64, "CPU");
+    log::info(&format!("{cpus} with {each} packet buffers each, in {pages}"));
 }
 
 /// Returns the configuration before the start: the start is a reload, and as little as by any other may pass meanwhile.

@@ -33,9 +33,12 @@ Examples:
   iperf3 -s & pantala iperf -c 10.71.0.2 -P 4 -R
   pantala iperf -c 192.0.2.7 -u -b 100M --device af_xdp:eth1 \\
       --address 192.0.2.1/24
+  pantala iperf -c 192.0.2.7 --rrul -t 30 --device af_xdp:eth1 \\
+      --address 192.0.2.1/24
   pantala iperf -s --device tap:t0 --address 192.0.2.1/24 --json";
 
 const TIME_S: u64 = 10;
+const RRUL_STREAMS: u32 = 4;
 const TCP_BLOCK: u32 = 128 << 10;
 /// Fits a path of Ethernet with any headers, as iperf3 would find from the segment size.
 const UDP_BLOCK: u32 = 1448;
@@ -69,15 +72,18 @@ pub(crate) struct Iperf {
     /// Seconds between reports; 0 for none before the summary
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
     interval: f64,
-    /// Streams in each direction
-    #[arg(short = 'P', long, value_name = "COUNT", default_value_t = 1, conflicts_with = "server", value_parser = clap::value_parser!(u32).range(1..=i64::from(STREAMS_MAX)))]
-    parallel: u32,
+    /// Streams in each direction [default: 1; 4 with --rrul]
+    #[arg(short = 'P', long, value_name = "COUNT", conflicts_with = "server", value_parser = clap::value_parser!(u32).range(1..=i64::from(STREAMS_MAX)))]
+    parallel: Option<u32>,
     /// The server sends
     #[arg(short = 'R', long, conflicts_with_all = ["bidir", "server"])]
     reverse: bool,
     /// Both send
     #[arg(long, conflicts_with = "server")]
     bidir: bool,
+    /// Latency under load: streams in both directions, round-trip times of ICMP echo before and meanwhile
+    #[arg(long, conflicts_with_all = ["reverse", "udp", "server"])]
+    rrul: bool,
     /// UDP instead of TCP
     #[arg(short, long, conflicts_with = "server")]
     udp: bool,
@@ -162,7 +168,8 @@ impl Iperf {
     ) -> Result<(), Problem> {
         let local = self.bind.map(|address| (address, 0).into());
         let (interval, rcv_timeout) = (self.every(), Duration::from_millis(self.rcv_timeout));
-        Client { host, server, local, params, interval, rcv_timeout, is_interrupted }.run(report)
+        Client { host, server, local, params, interval, rcv_timeout, rrul: self.rrul, is_interrupted }
+            .run(report)
     }
 
     fn serve(
@@ -206,9 +213,9 @@ impl Iperf {
             time_s: if by_time { self.time.unwrap_or(TIME_S) } else { 0 },
             bytes: self.bytes.unwrap_or(0),
             blocks: self.blocks.unwrap_or(0),
-            parallel: self.parallel,
+            parallel: self.parallel.unwrap_or(if self.rrul { RRUL_STREAMS } else { 1 }),
             reverse: self.reverse,
-            bidir: self.bidir,
+            bidir: self.bidir || self.rrul,
             block,
             rate: self.bitrate.unwrap_or(if self.udp { UDP_RATE } else { 0 }),
             wide_numbers: false,

@@ -1,6 +1,7 @@
 //! The client: it connects, says what is tested, begins, ends, and compares results.
 
 use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::io;
 use std::time::Instant;
@@ -9,6 +10,7 @@ use super::control::{Control, PATIENCE, is_late, read};
 use super::course::{Course, Ended, Limits};
 use super::flow::{Flow, Socket};
 use super::protocol::{COOKIE_LEN, Params, RESULTS_MAX, Results, State};
+use super::rrul::{Prober, Rrul};
 use super::text::Report;
 use super::{Host, Problem};
 use crate::sockets::blocking::{TcpStream, UdpSocket};
@@ -28,12 +30,16 @@ pub(super) struct Client<'a> {
     pub(super) params: Params,
     pub(super) interval: Option<Duration>,
     pub(super) rcv_timeout: Duration,
+    /// Round-trip times are measured before the test, and during it.
+    pub(super) rrul: bool,
     pub(super) is_interrupted: &'a dyn Fn() -> bool,
 }
 
 impl Client<'_> {
     pub(super) fn run(&self, report: &mut Report<'_>) -> Result<(), Problem> {
         let cookie = cookie()?;
+        let mut prober = Prober::new(self.host, self.server.ip());
+        let idle = if self.rrul { prober.idle(self.is_interrupted) } else { None };
         let control = Control::new(self.connect(&Options::new())?)?;
         write(&control.stream, &cookie)?;
         report.begin(self.server, &cookie, &self.params);
@@ -52,11 +58,20 @@ impl Client<'_> {
         };
         let mut course = Course::begin(self.host, &self.params, flows, limits)?;
         self.expect(&control, State::TestRunning, "the beginning of the test")?;
-        let ended =
-            course.run(&control, &mut |flows, interval| report.interval(flows, &self.params, interval));
-        let outcome = ended.and_then(|ended| self.results(&control, &course, ended));
+        let has_ended = AtomicBool::new(false);
+        let (outcome, loaded) = std::thread::scope(|scope| {
+            let measures = self.rrul.then(|| scope.spawn(|| prober.loaded(&|| has_ended.load(Relaxed))));
+            let show = &mut |flows: &[Flow], interval: &_| report.interval(flows, &self.params, interval);
+            let ended = course.run(&control, show);
+            has_ended.store(true, Relaxed);
+            let outcome = ended.and_then(|ended| self.results(&control, &course, ended));
+            (outcome, measures.and_then(|measures| measures.join().ok().flatten()))
+        });
         // What was measured so far is shown, however it has ended.
         report.end(&course, outcome.as_ref().ok());
+        if let (Some(idle), Some(loaded)) = (idle, loaded) {
+            report.round_trips(&Rrul { idle, loaded });
+        }
         outcome?;
         // A server that has gone has said all that is needed.
         let _ = control.tell(State::Done);

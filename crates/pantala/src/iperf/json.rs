@@ -21,6 +21,8 @@ pub(super) struct Document {
     rows: usize,
     left_out: u64,
     end: Option<Value>,
+    /// Round-trip times before the test and during it.
+    pub(super) round_trips: Option<Value>,
 }
 
 impl Document {
@@ -139,6 +141,11 @@ impl Document {
         let mut all = json!({ "start": self.start, "intervals": self.intervals });
         if let Some(map) = all.as_object_mut() {
             map.insert("end".to_owned(), self.end.unwrap_or_else(|| json!({})));
+            if let (Some(times), Some(end)) =
+                (self.round_trips, map.get_mut("end").and_then(Value::as_object_mut))
+            {
+                end.insert("rrul".to_owned(), times);
+            }
             if self.left_out > 0 {
                 map.insert("intervals_left_out".to_owned(), json!(self.left_out));
             }

@@ -13,6 +13,7 @@
 //! | [`flow`], [`pace`] | a stream of the test with its thread, and the rate of a sender |
 //! | [`course`] | a test from its first byte to its last: intervals, omitted seconds, retransmissions |
 //! | [`client`], [`server`] | the two roles |
+//! | [`rrul`] | round-trip times under load |
 //! | [`text`], [`json`] | reports, worded as those of iperf3 |
 //!
 //! The sockets are pantala's: a stack of its own has the device.
@@ -25,6 +26,7 @@ mod flow;
 mod json;
 mod pace;
 mod protocol;
+mod rrul;
 mod server;
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::time::Instant;
 
-/// A sender that is later than this does not catch up: a burst of that length would only be lost.
-const LATE_MAX: Duration = Duration::from_millis(100);
+/// A sender that is later than this does not catch up: buffers of receivers have no room for longer bursts.
+const LATE_MAX: Duration = Duration::from_millis(20);
 
 /// A clock of bits: blocks are due at their time, not at a distance from the last one.
 pub(super) struct Pace {

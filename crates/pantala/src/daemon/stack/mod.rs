@@ -86,7 +86,7 @@ impl Stack for Control {
     }
 
     fn latencies(&mut self) -> Result<Vec<Latencies>, Error> {
-        Control::latencies(self)
+        Self::latencies(self)
     }
 
     fn monitored(&mut self, name: &str) -> Result<Monitored, Error> {
