@@ -1,7 +1,7 @@
 //! `GET /v1/stream`: readings of the stack as server-sent events, one a second for all readers together.
 //!
-//! The stack is read only while there is a reader, and the text of a reading is made once. A reader that falls behind
-//! loses its stream, and may begin another.
+//! The stack is read only while there is a reader, and the text of a reading is made once. A reader that falls behind is told
+//! so by the last event of its stream, and may begin another.
 
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use serde::Serialize;
-use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::SharedStack;
@@ -93,7 +93,8 @@ impl Readers {
             let error = Error::new(ErrorKind::Busy, format!("{READERS_MAX} streams are running"));
             return Err(error.hint("close a page of the dashboard"));
         }
-        let (reader, readings) = channel(READINGS_HELD);
+        // One more for the word that ends the stream.
+        let (reader, readings) = channel(READINGS_HELD + 1);
         if let Some(last) = &state.last {
             // There is room in a new channel.
             let _ = reader.try_send(last.clone());
@@ -105,14 +106,17 @@ impl Readers {
     /// Gives a reading to all readers; returns how many fell behind, whose streams end.
     fn publish(&self, reading: &Bytes) -> usize {
         let mut state = self.locked();
-        let mut slow = 0;
-        state.readers.retain(|reader| match reader.try_send(reading.clone()) {
-            Ok(()) => true,
-            Err(TrySendError::Closed(_)) => false,
-            Err(TrySendError::Full(_)) => {
-                slow += 1;
-                false
+        let (mut slow, mut too_slow) = (0, None);
+        state.readers.retain(|reader| {
+            if reader.capacity() > 1 {
+                return reader.try_send(reading.clone()).is_ok();
             }
+            if !reader.is_closed() {
+                slow += 1;
+                // There is room for one.
+                let _ = reader.try_send(too_slow.get_or_insert_with(too_slow_event).clone());
+            }
+            false
         });
         state.last = Some(reading.clone());
         slow
@@ -239,6 +243,15 @@ fn wall_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The last event of a stream whose reader falls behind.
+fn too_slow_event() -> Bytes {
+    let error = Error::new(
+        ErrorKind::Busy,
+        format!("the reader is {READINGS_HELD} readings behind; its stream ends"),
+    );
+    event("trouble", serde_json::to_string(&error.hint("begin another")).as_deref().unwrap_or_default())
+}
+
 /// A server-sent event. JSON has no line breaks.
 fn event(name: &str, json: &str) -> Bytes {
     format!("event: {name}\ndata: {json}\n\n").into()
@@ -261,7 +274,9 @@ mod tests {
         assert_eq!(readers.publish(&Bytes::from("one more")), 1);
         assert_eq!(quick.try_recv().unwrap(), "one more");
         let held: Vec<Bytes> = core::iter::from_fn(|| slow.try_recv().ok()).collect();
-        assert_eq!(held.len(), READINGS_HELD, "and then its stream ends");
+        assert_eq!(held.len(), READINGS_HELD + 1, "and then its stream ends");
+        let last = String::from_utf8_lossy(&held[READINGS_HELD]);
+        assert!(last.starts_with("event: trouble\n") && last.contains("4 readings behind"), "{last}");
         assert!(slow.is_closed() && !quick.is_closed());
     }
 
