@@ -20,6 +20,7 @@ const ADDRESSES: [[&str; 2]; 2] = [["10.71.0.1", "10.71.0.2"], ["fd71::1", "fd71
 const RUNS: &[(&str, &[&str])] = &[
     ("-n 8M", &["sum_received"]),
     ("-n 8M -R", &["sum_received"]),
+    ("-t 1 -R", &["sum_received"]),
     ("-n 8M -P 4", &["sum_received"]),
     ("-t 1 -P 2 --bidir -b 20M", &["sum_received", "sum_received_bidir_reverse"]),
     ("-t 1 -u -b 8M -l 1000", &["sum"]),
@@ -94,7 +95,7 @@ fn iperf3_tests_against_our_server() {
     until("it ends", || server.try_wait().unwrap());
     let said: Said = server.wait_with_output().unwrap().into();
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:?}");
-    for part in ["Server listening on 5201 (test #12)", "[TX-S]", "0/", "sender", "receiver"] {
+    for part in ["Server listening on 5201 (test #15)", "[TX-S]", "0/", "sender", "receiver"] {
         assert!(said.out.contains(part), "{part}: {said:?}");
     }
 }
