@@ -72,10 +72,12 @@ impl Client<'_> {
         if let (Some(idle), Some(loaded)) = (idle, loaded) {
             report.round_trips(&Rrul { idle, loaded });
         }
-        outcome?;
-        // A server that has gone has said all that is needed.
-        let _ = control.tell(State::Done);
-        Ok(())
+        if outcome.is_ok() {
+            // A server that has gone has said all that is needed.
+            let _ = control.tell(State::Done);
+        }
+        control.finish();
+        outcome.map(drop)
     }
 
     /// Ends the test, and exchanges results.

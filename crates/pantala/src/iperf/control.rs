@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -104,6 +105,14 @@ impl Control {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         serde_json::from_slice(bytes.get(..end).unwrap_or_default())
             .map_err(|why| Problem::Garbled(why.to_string()))
+    }
+
+    /// Waits until the peer has heard the last word and closes, a second at the most: a stack that ends takes what is not sent along.
+    pub(super) fn finish(&self) {
+        let begun = Instant::now();
+        // One that has gone needs no end.
+        let _ = self.stream.shutdown(Shutdown::Write);
+        while begun.elapsed() < Duration::from_secs(1) && self.poll(Duration::from_millis(100)).is_ok() {}
     }
 
     fn write(&self, bytes: &[u8]) -> Result<(), Problem> {

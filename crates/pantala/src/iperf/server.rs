@@ -137,6 +137,9 @@ impl Server<'_> {
         course.close();
         let outcome = ended.and_then(|ended| results(control, &course, ended));
         report.end(&course, outcome.as_ref().ok());
+        if matches!(outcome, Err(Problem::Interrupted)) {
+            control.finish();
+        }
         outcome?;
         // A client that has its results may go without a word.
         let _ = control.state("the end", self.is_interrupted);

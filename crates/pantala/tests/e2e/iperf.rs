@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::lab::{Attach, Link, namespace};
 use crate::need::{self, Permit};
 use crate::pantala::{PROGRAM, Said};
-use crate::wait::until;
+use crate::wait::{until, until_right};
 
 /// pantala's address and the kernel's, of both families.
 const ADDRESSES: [[&str; 2]; 2] = [["10.71.0.1", "10.71.0.2"], ["fd71::1", "fd71::2"]];
@@ -56,12 +56,9 @@ fn interrupt(child: &Child) {
 
 /// Runs `line` of a client until its server, which has just been started or ends another test, is ready.
 fn when_served(netns: &Netns, program: &str, line: &str) -> Said {
-    until("the server is there", || {
-        let said = run(netns, program, line);
-        let is_early = ["refused", "unreachable", "No route", "unable to connect", "busy"];
-        let is_early = is_early.iter().any(|why| said.out.contains(why) || said.err.contains(why));
-        (!is_early).then_some(said)
-    })
+    let early = ["refused", "unreachable", "No route", "unable to connect", "busy"];
+    let is_ready = |said: &Said| !early.iter().any(|why| said.out.contains(why) || said.err.contains(why));
+    until_right(line, || run(netns, program, line), is_ready)
 }
 
 /// Reads the report of either program: bytes or datagrams arrived.
