@@ -142,8 +142,12 @@ pub use cli::{Exit, command_line, run};
 pub use dev::mem;
 pub use ipnet::IpNet;
 pub use mac::Mac;
+/// Properties that fuzz targets check.
 #[cfg(all(feature = "cli", any(test, fuzzing)))]
-pub use pktgen::fuzz_bodies;
+pub mod fuzz_bodies {
+    pub use crate::dhcp::fuzz_bodies::dhcp;
+    pub use crate::pktgen::fuzz_bodies::{arguments, frames, words};
+}
 pub use stack::{Builder, Interface, NotReady, Stack, StackError};
 /// The layers below: devices and namespaces of the machine; the stack itself, for applications on it.
 pub use {dev, net};

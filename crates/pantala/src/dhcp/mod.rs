@@ -3,6 +3,8 @@
 
 pub(crate) mod client;
 pub(crate) mod file;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz_bodies;
 pub(crate) mod leases;
 pub(crate) mod message;
 pub(crate) mod relay;
