@@ -1,5 +1,4 @@
 //! Properties of server, client and relay, whatever messages come. The fuzz target checks them, and so do the ordinary tests.
-#![expect(clippy::missing_panics_doc, reason = "to panic when something does not hold is what they are for")]
 
 use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -28,9 +27,9 @@ pub fn dhcp(mut data: &[u8]) {
         // Up to nine hours: leases end, too.
         link.now += 1 << (choice >> 4);
         match choice & 0b11 {
-            0 => link.to_server(bytes),
-            1 => link.to_client(bytes, choice & 0b100 != 0),
-            2 => link.to_relay(bytes),
+            0 => link.server_takes(bytes),
+            1 => link.client_takes(bytes, choice & 0b100 != 0),
+            2 => link.relay_takes(bytes),
             _ => link.time_passes(),
         }
         data = rest;
@@ -75,7 +74,7 @@ impl Link {
     }
 
     /// Addresses go to those that ask, each once and only from the pool; what is said of them can be read.
-    fn to_server(&mut self, bytes: &[u8]) {
+    fn server_takes(&mut self, bytes: &[u8]) {
         let Ok((message, kind)) = Message::parse(bytes) else { return };
         let mut act = self.server.handle(&message, kind, self.now).unwrap_or_default();
         if let Some(server::Act::Probe(addr)) = act {
@@ -87,13 +86,13 @@ impl Link {
             assert!(read.is_reply && matches!(kind, Kind::Offer | Kind::Ack | Kind::Nak), "{kind:?}");
             assert!(read.yiaddr.is_unspecified() || is_given(read.yiaddr), "{} is given", read.yiaddr);
             // The client sees what the server says, if it is for it.
-            self.to_client(&message.to_bytes(), true);
+            self.client_takes(&message.to_bytes(), true);
         }
         assert!(self.server.leases.all().keys().all(|addr| is_given(*addr)));
     }
 
     /// Its times follow each other, and its address is one of a host.
-    fn to_client(&mut self, bytes: &[u8], is_for_it: bool) {
+    fn client_takes(&mut self, bytes: &[u8], is_for_it: bool) {
         let Ok((mut message, kind)) = Message::parse(bytes) else { return };
         if is_for_it {
             (message.xid, message.chaddr, message.is_reply) = (self.xid, MAC, true);
@@ -126,11 +125,11 @@ impl Link {
     }
 
     /// A request is passed on with one hop more and the link's name; a reply without it.
-    fn to_relay(&mut self, bytes: &[u8]) {
+    fn relay_takes(&mut self, bytes: &[u8]) {
         let before = Message::parse(bytes).map(|(message, _)| message);
         if let Some(sent) = self.relay.request(bytes.to_vec(), LEN_MAX) {
             assert!(sent.len() <= LEN_MAX.max(bytes.len()), "{} bytes of {}", sent.len(), bytes.len());
-            let (after, _) = Message::parse(&sent).unwrap_or_else(|why| panic!("{why:?} after the relay"));
+            let Ok((after, _)) = Message::parse(&sent) else { unreachable!("a relay leaves it a message") };
             assert_eq!(before.map(|before| before.hops + 1), Ok(after.hops));
             assert!(!after.giaddr.is_unspecified());
         } else if let Some(reply) = self.relay.reply(bytes.to_vec()) {
@@ -152,7 +151,8 @@ fn is_given(addr: Ipv4Addr) -> bool {
 
 /// Reads what was written.
 fn again(message: &Message) -> (Message, Kind) {
-    Message::parse(&message.to_bytes()).unwrap_or_else(|why| panic!("{why:?}: {message:?}"))
+    let Ok(read) = Message::parse(&message.to_bytes()) else { unreachable!("{message:?} cannot be read") };
+    read
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 pub(crate) mod client;
 pub(crate) mod file;
 #[cfg(any(test, fuzzing))]
-pub mod fuzz_bodies;
+pub(crate) mod fuzz_bodies;
 pub(crate) mod leases;
 pub(crate) mod message;
 pub(crate) mod relay;

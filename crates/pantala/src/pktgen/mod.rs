@@ -18,7 +18,7 @@ mod args;
 mod flows;
 mod frame;
 #[cfg(any(test, fuzzing))]
-pub mod fuzz_bodies;
+pub(crate) mod fuzz_bodies;
 mod measure;
 pub(crate) mod monitor;
 mod payload;

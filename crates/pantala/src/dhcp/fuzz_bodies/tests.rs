@@ -22,12 +22,7 @@ fn seeds() -> Vec<Vec<u8>> {
         (option::CLASSLESS_ROUTES, &[0, 192, 0, 2, 1]),
         (option::RELAY_AGENT, &[1, 3, b'l', b'a', b'n']),
     ];
-    let reply = |kind| Message {
-        is_reply: true,
-        yiaddr: POOL.1,
-        giaddr: OWN,
-        ..request(kind, gives)
-    };
+    let reply = |kind| Message { is_reply: true, yiaddr: POOL.1, giaddr: OWN, ..request(kind, gives) };
     let renews = Message { ciaddr: POOL.1, ..request(Kind::Request, &[]) };
     let all = [
         request(Kind::Discover, &[]),
@@ -47,14 +42,20 @@ fn seeds() -> Vec<Vec<u8>> {
 /// A message for somebody, with some of its bytes changed, and perhaps cut off.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     let changes = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
-    let message = (prop::sample::select(seeds()), changes, proptest::option::weighted(0.1, any::<prop::sample::Index>()));
+    let message = (
+        prop::sample::select(seeds()),
+        changes,
+        proptest::option::weighted(0.1, any::<prop::sample::Index>()),
+    );
     (any::<u8>(), message).prop_map(|(choice, (mut bytes, changes, cut))| {
         // Most of it is padding: what is behind the options hardly matters.
         for (at, value) in changes {
             let at = if value % 2 == 0 { at.index(bytes.len()) } else { 236 + at.index(40) };
             bytes[at] = value;
         }
-        cut.map(|cut| bytes.truncate(cut.index(bytes.len())));
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
         let [high, low] = u16::try_from(bytes.len()).unwrap().to_be_bytes();
         [&[choice, high, low][..], &bytes].concat()
     })
