@@ -129,6 +129,9 @@ pub struct Settings {
     /// Closing with bytes unread sends a reset (RFC 9293 §3.6.1: SHOULD). Else the peer does not
     /// learn of it, as on FreeBSD.
     pub resets_unread: bool,
+    /// A listener may wait at an address that is not ours, and a connection begin from one (`IP_BINDANY`, `IPV6_BINDANY`): a rule brings
+    /// its packets here.
+    pub bind_any: bool,
 }
 
 /// The user timeout option (RFC 5482 §3.1).
@@ -190,6 +193,8 @@ pub enum Change {
     Sign(bool),
     /// [`Settings::no_options`] (`TCP_NOOPT`); of a connection that has begun it changes nothing.
     NoOptions(bool),
+    /// [`Settings::bind_any`] (`IP_BINDANY`); of what has a place already it changes nothing.
+    BindAny(bool),
 }
 
 impl Settings {
@@ -229,6 +234,7 @@ impl Settings {
             Change::FastOpenMax(most) => self.fast_open_max = most,
             Change::Sign(signs) => self.signs = signs,
             Change::NoOptions(no_options) => self.no_options = no_options,
+            Change::BindAny(any) => self.bind_any = any,
         }
     }
 }
@@ -420,6 +426,7 @@ impl Default for Settings {
             drop_synfin: false,
             icmp_may_rst: true,
             resets_unread: true,
+            bind_any: false,
         }
     }
 }

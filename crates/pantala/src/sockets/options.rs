@@ -159,6 +159,12 @@ impl Options {
         self.with([Setting::Class(tos.into())])
     }
 
+    /// The address that a socket is bound to need not be one of the stack (`IP_BINDANY`, `IPV6_BINDANY`). What is for it arrives if a rule
+    /// says so: `fwd` with an own address. So a proxy can have the addresses of those it stands between.
+    pub fn bind_any(self, any: bool) -> Self {
+        self.with([Setting::BindAny(any)])
+    }
+
     pub(crate) fn with(mut self, settings: impl IntoIterator<Item = Setting>) -> Self {
         self.settings.extend(settings);
         self

@@ -72,7 +72,8 @@ impl Socket {
         for cpu in 0..endpoint.cpus() {
             socket.begin(cpu)?;
             // The port that the first has found is everybody's.
-            let place = Bind { addr, zone: zone(addr), only_v6, is_shared };
+            let bind_any = settings.contains(&Setting::BindAny(true));
+            let place = Bind { addr, zone: zone(addr), only_v6, is_shared, bind_any };
             let bound = socket.ask(cpu, |question| Command::Bind(question, place)).await?;
             addr.set_port(bound.map_err(error::of)?.port());
         }

@@ -124,6 +124,8 @@ pub struct Bind {
     pub only_v6: bool,
     /// Others may wait for the same.
     pub is_shared: bool,
+    /// The address need not be ours (`IP_BINDANY`).
+    pub bind_any: bool,
 }
 
 /// An interface, as programs name it.
@@ -182,6 +184,8 @@ pub enum Setting {
     Hops(u32),
     /// Type of service, or traffic class (`IP_TOS`, `IPV6_TCLASS`).
     Class(u32),
+    /// Its address need not be ours (`IP_BINDANY`, `IPV6_BINDANY`).
+    BindAny(bool),
 }
 
 /// An event for a program.
@@ -239,8 +243,9 @@ impl Command {
             Self::Unlisten(listener) => Put::new(5).number(listener).done(),
             Self::Look(lane) => Put::new(6).number(lane).done(),
             Self::Close { lane, aborts } => Put::new(7).number(lane).flag(aborts).done(),
-            Self::Bind(question, Bind { addr, zone, only_v6, is_shared }) => {
-                Put::new(8).question(question).addr(addr).short(zone).flag(only_v6).flag(is_shared).done()
+            Self::Bind(question, Bind { addr, zone, only_v6, is_shared, bind_any }) => {
+                let put = Put::new(8).question(question).addr(addr).short(zone);
+                put.flag(only_v6).flag(is_shared).flag(bind_any).done()
             }
             Self::Speak { question, remote, zone } => {
                 Put::new(9).question(question).addr(remote).short(zone).done()
@@ -283,7 +288,13 @@ impl Command {
             7 => Self::Close { lane: number, aborts: take.flag() },
             8 => Self::Bind(
                 take.question(number),
-                Bind { addr: take.addr()?, zone: take.short(), only_v6: take.flag(), is_shared: take.flag() },
+                Bind {
+                    addr: take.addr()?,
+                    zone: take.short(),
+                    only_v6: take.flag(),
+                    is_shared: take.flag(),
+                    bind_any: take.flag(),
+                },
             ),
             9 => Self::Speak { question: take.question(number), remote: take.addr()?, zone: take.short() },
             10 => Self::Vacate(take.question(number)),
@@ -364,6 +375,7 @@ impl Setting {
             Self::YieldsUserTimeout(on) => (14, on.into()),
             Self::FastOpens(count) => (15, count),
             Self::NewReno(on) => (16, on.into()),
+            Self::BindAny(on) => (17, on.into()),
         }
     }
 
@@ -385,6 +397,7 @@ impl Setting {
             14 => Self::YieldsUserTimeout(value != 0),
             15 => Self::FastOpens(value),
             16 => Self::NewReno(value != 0),
+            17 => Self::BindAny(value != 0),
             _ => return None,
         })
     }

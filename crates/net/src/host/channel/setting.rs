@@ -46,6 +46,7 @@ pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
             Change::MaxSegment(u16::try_from(bytes.max(SEGMENT_MIN)).unwrap_or(u16::MAX))
         }
         Setting::NewReno(on) => Change::Algorithm(if on { Algorithm::NewReno } else { Algorithm::Cubic }),
+        Setting::BindAny(any) => Change::BindAny(any),
         Setting::Hops(hops) => return Wanted::Hops(byte(hops)),
         Setting::Class(class) => return Wanted::Class(byte(class)),
     })
@@ -63,8 +64,12 @@ pub(super) fn prepare(settings: &mut Settings, tx_params: &mut IpTxParams, setti
 /// Applies a setting to the options of a future socket; those of connections are ignored, and options of datagrams are
 /// given with it.
 pub(super) fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
-    if let Setting::ReceiveBuffer(bytes) = setting {
-        settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);
+    match setting {
+        Setting::ReceiveBuffer(bytes) => {
+            settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);
+        }
+        Setting::BindAny(any) => settings.bind_any = any,
+        _ => {}
     }
 }
 

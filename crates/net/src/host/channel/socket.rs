@@ -50,7 +50,7 @@ pub(super) struct Moved {
 impl Socket {
     /// Waits for datagrams at a place.
     pub(super) fn bind(cpu: &mut Cpu, place: Bind) -> Result<Self, Error> {
-        let settings = Settings { queue_bytes: QUEUE_BYTES, ..Settings::default() };
+        let settings = Settings { queue_bytes: QUEUE_BYTES, bind_any: place.bind_any, ..Settings::default() };
         let failed = VecDeque::new();
         let mut socket = Self { place, settings, id: None, remote: None, failed };
         let id = udp::bind(cpu, &socket.wanted())?;
@@ -61,7 +61,7 @@ impl Socket {
     }
 
     fn wanted(&self) -> udp::Bind {
-        let Bind { addr, zone, only_v6, is_shared } = self.place;
+        let Bind { addr, zone, only_v6, is_shared, .. } = self.place;
         udp::Bind { addr, zone, only_v6, is_shared, settings: self.settings }
     }
 

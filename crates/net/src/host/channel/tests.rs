@@ -176,7 +176,10 @@ fn bind(bench: &mut Bench, client: &mut Client, ip: IpAddr) -> (Writer, Reader) 
     let lane = client.take_lane().unwrap();
     let question = Question { lane: lane.0.lane(), serial: 0 };
     let addr = (ip, 5300).into();
-    say(client, &Command::Bind(question, Bind { addr, zone: 0, only_v6: false, is_shared: false }));
+    say(
+        client,
+        &Command::Bind(question, Bind { addr, zone: 0, only_v6: false, is_shared: false, bind_any: false }),
+    );
     bench.run();
     assert_eq!(client.next_event(), Ok(Some(Event::Answer(question, Ok(addr)))));
     lane

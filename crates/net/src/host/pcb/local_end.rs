@@ -27,6 +27,8 @@ pub(crate) struct Wanted {
     pub(crate) port: Option<u16>,
     /// By which interface, where the address means something only with its link; else 0.
     pub(crate) zone: IfIndex,
+    /// From any address, also one that is not ours.
+    pub(crate) bind_any: bool,
 }
 
 /// The ends of a conversation that is `wanted`. A port that is drawn for it is not `taken`; whether one that was given is,
@@ -41,10 +43,10 @@ pub(crate) fn local_end(
     wanted: Wanted,
     taken: impl Fn(&Cpu, &FourTuple) -> bool,
 ) -> Result<FourTuple, Error> {
-    let Wanted { remote, local, port, zone } = wanted;
+    let Wanted { remote, local, port, zone, bind_any } = wanted;
     let local = match local.filter(|local| !local.is_unspecified()) {
         Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
-        Some(local) if !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),
+        Some(local) if !bind_any && !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),
         Some(local) => local,
         None => output::source_on(cpu, remote.ip(), zone).ok_or(Error::NetworkUnreachable)?.0,
     };

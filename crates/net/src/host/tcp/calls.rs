@@ -86,7 +86,7 @@ pub fn bind(cpu: &mut Cpu, listen: &Listen) -> Result<ListenerId, Error> {
     if !is_address(addr) {
         return Err(Error::BadAddress);
     }
-    if !addr.is_unspecified() && !cpu.tables.is_ours(addr) {
+    if !addr.is_unspecified() && !listen.settings.bind_any && !cpu.tables.is_ours(addr) {
         return Err(Error::AddrNotAvailable);
     }
     if listen.addr.port() == 0 {
@@ -220,7 +220,11 @@ fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<FourTuple, Error> {
     if remote.port() == 0 || addr.is_unspecified() || !is_address(addr) {
         return Err(Error::BadAddress);
     }
-    let ends = pcb::local_end(cpu, Wanted { remote, local, port, zone }, |cpu, ends| {
+    if local.is_some_and(|local| !is_address(local) && !local.is_unspecified()) {
+        return Err(Error::AddrNotAvailable);
+    }
+    let bind_any = connect.settings.bind_any;
+    let ends = pcb::local_end(cpu, Wanted { remote, local, port, zone, bind_any }, |cpu, ends| {
         cpu.tcp.as_ref().is_some_and(|pcbs| pcbs.is_taken(ends))
     })?;
     let is_there = port.is_some() && pcbs(cpu).find(&ends).is_some();

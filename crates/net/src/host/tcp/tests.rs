@@ -1,6 +1,7 @@
 //! A host that speaks with itself, on one CPU and on several.
 
 mod again;
+mod bind_any;
 mod held;
 mod opened;
 mod page;

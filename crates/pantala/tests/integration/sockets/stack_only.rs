@@ -176,7 +176,39 @@ fn a_datagram_is_sent_from_the_address_that_its_call_names() {
     }
 }
 
+fn sockets_that_may_bind_to_any_address_have_one_that_is_not_ours() {
+    let stacks = Stacks::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let any = Options::new().bind_any(true);
+    for (strange, at) in [("203.0.113.9:53", "192.0.2.1:53"), ("[2001:db8:ffff::9]:53", "[2001:db8::1]:53")] {
+        let [strange, at]: [SocketAddr; 2] = [strange, at].map(|addr| addr.parse().unwrap());
+        let refused = [
+            blocking::UdpSocket::bind(&stacks.client, strange).err(),
+            blocking::TcpListener::bind(&stacks.client, strange).err(),
+            runtime.block_on(aio::TcpListener::bind(&stacks.client, strange)).err(),
+        ];
+        for why in refused {
+            assert_eq!(why.unwrap().kind(), ErrorKind::AddrNotAvailable);
+        }
+        let listener = blocking::TcpListener::bind_with(&stacks.client, strange, &any).unwrap();
+        assert_eq!(listener.local_addr().unwrap(), strange);
+        drop(listener);
+        let server = blocking::UdpSocket::bind(&stacks.server, at).unwrap();
+        let mut into = [0; 8];
+        let threads = blocking::UdpSocket::bind_with(&stacks.client, strange, &any).unwrap();
+        threads.send_to(b"threads", at).unwrap();
+        assert_eq!(server.recv_from(&mut into).unwrap(), (7, strange));
+        drop(threads);
+        let tasks = || runtime.block_on(aio::UdpSocket::bind_with(&stacks.client, strange, &any));
+        // The place is free as soon as netisrs have done what they were told.
+        let tasks = core::iter::repeat_with(tasks).find_map(Result::ok).unwrap();
+        runtime.block_on(tasks.send_to(b"tasks", at)).unwrap();
+        assert_eq!(server.recv_from(&mut into).unwrap(), (5, strange));
+    }
+}
+
 harness::tests![
+    sockets_that_may_bind_to_any_address_have_one_that_is_not_ours,
     blocked_calls_fail_with_enetdown_when_the_stack_ends,
     futures_that_are_dropped_leave_nothing,
     options_are_those_of_a_socket_from_its_first_segment,

@@ -34,7 +34,8 @@ fn commands() -> Vec<Command> {
     all.push(Command::Open { listener: 5, backlog: 7 });
     for addr in addrs() {
         let (question, zone) = (Question { lane: 3, serial: u32::MAX }, 7);
-        let bind = Bind { addr, zone, only_v6: addr.is_ipv6(), is_shared: addr.is_ipv4() };
+        let bind =
+            Bind { addr, zone, only_v6: addr.is_ipv6(), is_shared: addr.is_ipv4(), bind_any: addr.is_ipv6() };
         let on = Link { addr: addr.ip(), ifindex: 9 };
         let join = Join { group: addr.ip(), on, joins: true };
         all.push(Command::Bind(question, bind));
