@@ -47,7 +47,7 @@ pub fn bind<S: Socket>(socket: &S, addr: SocketAddr) -> Taken<()> {
     }
 }
 
-/// What became of a call that connects.
+/// The result of a call that connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connected {
     /// It is connected.
@@ -124,7 +124,7 @@ pub fn options<S: Socket>(socket: &S, transport: Transport) -> Options {
 /// Waits until a connection stands, if its socket blocks.
 ///
 /// # Errors
-/// Those of `connect(2)`.
+/// The errors of `connect(2)`.
 pub fn wait(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     if fcntl_getfl(fd)?.contains(OFlags::NONBLOCK) {
         return Err(Errno::INPROGRESS);
@@ -147,7 +147,7 @@ fn connect_again(fd: BorrowedFd<'_>) -> Result<Connected, Errno> {
 /// Whether a descriptor is ready, within a time.
 ///
 /// # Errors
-/// Those of `poll(2)`.
+/// The errors of `poll(2)`.
 pub fn is_ready(fd: BorrowedFd<'_>, what: PollFlags, within: Option<Duration>) -> Result<bool, Errno> {
     let within = within.map(|within| Timespec {
         tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX),

@@ -52,7 +52,7 @@ pub enum Value {
 /// Returns the value of an option of a socket of pantala; `None`: the kernel keeps it.
 ///
 /// # Errors
-/// Those of `getsockopt(2)`.
+/// The errors of `getsockopt(2)`.
 pub fn get(fd: BorrowedFd<'_>, name: &Name, level: c_int, option: c_int) -> Result<Option<Value>, Errno> {
     let is_datagram = name.role == Role::Datagram;
     let number = match (level, option) {
@@ -107,7 +107,7 @@ fn info(fd: BorrowedFd<'_>, name: &Name) -> Result<Vec<u8>, Errno> {
 /// Sets an option of a socket of pantala; `None`: the kernel keeps it. What the kernel keeps as well, `keep` sets there, which checks it.
 ///
 /// # Errors
-/// Those of `setsockopt(2)`.
+/// The errors of `setsockopt(2)`.
 pub fn set(
     name: &Name,
     (level, number): (c_int, c_int),

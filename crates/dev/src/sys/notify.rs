@@ -149,7 +149,7 @@ impl Listener {
     /// Receives a call; `None` if its thread has gone meanwhile. It blocks while there is none.
     ///
     /// # Errors
-    /// Those of `SECCOMP_IOCTL_NOTIF_RECV`.
+    /// The errors of `SECCOMP_IOCTL_NOTIF_RECV`.
     pub fn receive(&self) -> io::Result<Option<Call>> {
         let data = libc::seccomp_data { nr: 0, arch: 0, instruction_pointer: 0, args: [0; 6] };
         let mut call = libc::seccomp_notif { id: 0, pid: 0, flags: 0, data };
@@ -197,7 +197,7 @@ impl Listener {
     /// Gives the process a descriptor in the place of its descriptor `at`.
     ///
     /// # Errors
-    /// Those of `SECCOMP_IOCTL_NOTIF_ADDFD`.
+    /// The errors of `SECCOMP_IOCTL_NOTIF_ADDFD`.
     pub fn replace(&self, id: u64, fd: BorrowedFd<'_>, at: RawFd, cloexec: bool) -> Result<(), Errno> {
         self.add(id, fd, Some(at), cloexec).map(drop)
     }
@@ -205,7 +205,7 @@ impl Listener {
     /// Gives the process a descriptor, whose number is the answer to its call.
     ///
     /// # Errors
-    /// Those of `SECCOMP_IOCTL_NOTIF_ADDFD`; the call is not answered then.
+    /// The errors of `SECCOMP_IOCTL_NOTIF_ADDFD`; the call is not answered then.
     pub fn answer_with(&self, id: u64, fd: BorrowedFd<'_>, cloexec: bool) -> Result<(), Errno> {
         self.add(id, fd, None, cloexec).map(drop)
     }

@@ -19,7 +19,7 @@ const POOL: (Ipv4Addr, Ipv4Addr) = (Ipv4Addr::new(192, 0, 2, 10), Ipv4Addr::new(
 /// Payload of a datagram on Ethernet.
 const LEN_MAX: usize = 1472;
 
-/// Messages, one after the other: a byte that says for whom it is and how much time has passed, two bytes of length, the message.
+/// Messages, one after the other: a byte that says which end gets it and how much time has passed, two bytes of length, the message.
 pub fn dhcp(mut data: &[u8]) {
     let mut link = Link::new();
     while let Some(([choice, high, low], rest)) = data.split_first_chunk::<3>() {

@@ -47,7 +47,7 @@ pub(super) struct Total {
     pub(super) max_snd_wnd: u32,
     /// Round-trip times in microseconds: shortest, mean, longest of the intervals' samples.
     pub(super) rtt_us: Option<[u64; 3]>,
-    /// What the other end has counted, once it has said so.
+    /// Counts of the other end, once it has told them.
     pub(super) peer: Option<StreamResult>,
 }
 

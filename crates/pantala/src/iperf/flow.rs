@@ -74,7 +74,7 @@ impl Counters {
     }
 }
 
-/// What the threads of a test share.
+/// State that the threads of a test share.
 #[derive(Default)]
 pub(super) struct Switch {
     has_ended: AtomicBool,

@@ -64,12 +64,8 @@ pub(super) fn prepare(settings: &mut Settings, tx_params: &mut IpTxParams, setti
 /// Applies a setting to the options of a future socket; those of connections are ignored, and options of datagrams are
 /// given with it.
 pub(super) fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
-    match setting {
-        Setting::ReceiveBuffer(bytes) => {
-            settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);
-        }
-        Setting::BindAny(any) => settings.bind_any = any,
-        _ => {}
+    if let Setting::ReceiveBuffer(bytes) = setting {
+        settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);
     }
 }
 

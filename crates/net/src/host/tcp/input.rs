@@ -488,7 +488,7 @@ fn expire_wait(cpu: &mut Cpu, at: u32) {
 }
 
 /// Sends what connections have to send at the end of a turn, and answers how many these are, and whether some are [`held`].
-/// Those that have more than they send at once go on in the next turn.
+/// Connections that have more than they send at once go on in the next turn.
 pub(crate) fn roll_up(cpu: &mut Cpu) -> (usize, bool) {
     let done = output_touched(cpu);
     let Some(pcbs) = &mut cpu.tcp else { return (done, false) };

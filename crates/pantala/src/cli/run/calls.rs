@@ -96,7 +96,7 @@ fn has_peer(name: &Name) -> bool {
     name.role == Role::Stream || name.role == Role::Datagram && !program::datagram::is_addressed(name)
 }
 
-/// What became of a socket that is bound or connected.
+/// The result of binding or connecting a socket.
 enum Placed {
     Kernel,
     Done,

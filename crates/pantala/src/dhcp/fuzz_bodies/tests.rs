@@ -39,7 +39,7 @@ fn seeds() -> Vec<Vec<u8>> {
     all.iter().map(Message::to_bytes).collect()
 }
 
-/// A message for somebody, with some of its bytes changed, and perhaps cut off.
+/// A message for one of the ends, with some of its bytes changed, and perhaps cut off.
 fn step() -> impl Strategy<Value = Vec<u8>> {
     let changes = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
     let message = (

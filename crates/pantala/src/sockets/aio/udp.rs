@@ -199,7 +199,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub async fn join_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.0.join(group4(group, interface, true)).await
     }
@@ -208,7 +208,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub async fn leave_multicast_v4(&self, group: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.0.join(group4(group, interface, false)).await
     }
@@ -217,7 +217,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub async fn join_multicast_v6(&self, group: Ipv6Addr, interface: u32) -> io::Result<()> {
         self.0.join(group6(group, interface, true)).await
     }
@@ -226,7 +226,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub async fn leave_multicast_v6(&self, group: Ipv6Addr, interface: u32) -> io::Result<()> {
         self.0.join(group6(group, interface, false)).await
     }
@@ -235,7 +235,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub async fn set_multicast_if_v4(&self, interface: Ipv4Addr) -> io::Result<()> {
         self.0.send_groups_by(link4(interface)).await
     }
@@ -244,7 +244,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub async fn set_multicast_if_v6(&self, interface: u32) -> io::Result<()> {
         self.0.send_groups_by(link6(interface)).await
     }

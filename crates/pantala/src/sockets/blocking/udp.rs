@@ -181,7 +181,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub fn join_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         block_on(None, self.0.socket.join(group4(*group, *interface, true)))
     }
@@ -190,7 +190,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub fn leave_multicast_v4(&self, group: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         block_on(None, self.0.socket.join(group4(*group, *interface, false)))
     }
@@ -199,7 +199,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub fn join_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         block_on(None, self.0.socket.join(group6(*group, interface, true)))
     }
@@ -208,7 +208,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub fn leave_multicast_v6(&self, group: &Ipv6Addr, interface: u32) -> io::Result<()> {
         block_on(None, self.0.socket.join(group6(*group, interface, false)))
     }
@@ -217,7 +217,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub fn set_multicast_if_v4(&self, interface: &Ipv4Addr) -> io::Result<()> {
         block_on(None, self.0.socket.send_groups_by(link4(*interface)))
     }
@@ -226,7 +226,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`.
+    /// The errors of `setsockopt(2)`.
     pub fn set_multicast_if_v6(&self, interface: u32) -> io::Result<()> {
         block_on(None, self.0.socket.send_groups_by(link6(interface)))
     }
