@@ -14,7 +14,7 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
-use super::seccomp::SeccompError;
+use super::seccomp::{self, SeccompError};
 
 /// A system call to be answered, if these arguments have these values (their lower 32 bits).
 #[derive(Clone, Copy, Debug)]
@@ -112,31 +112,11 @@ fn filter(calls: &[Trap]) -> Result<BpfProgram, SeccompError> {
 /// `BPF_RET | BPF_K`
 const RETURN: u16 = 6;
 
-/// `struct sock_fprog`
-#[repr(C)]
-struct Program {
-    len: u16,
-    filter: *const sock_filter,
-}
-
 fn install(program: &[sock_filter], more: c_ulong) -> io::Result<Listener> {
-    let filter =
-        Program { len: u16::try_from(program.len()).map_err(io::Error::other)?, filter: program.as_ptr() };
-    // SAFETY: the structure is laid out as the kernel's, its pointer is to as many instructions as it says, and the kernel
-    // copies them during the call.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | more,
-            &raw const filter,
-        )
-    };
-    match RawFd::try_from(answer) {
-        // SAFETY: the kernel has just made it, and nothing else has it. It is closed on exec.
-        Ok(fd) if fd >= 0 => Ok(Listener(unsafe { OwnedFd::from_raw_fd(fd) })),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let answer = seccomp::install(program, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | more)?;
+    let fd = RawFd::try_from(answer).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made it, and nothing else has it. It is closed on exec.
+    Ok(Listener(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 impl AsFd for Listener {

@@ -76,7 +76,8 @@ pub fn confine(role: Role, otherwise: Otherwise) -> Result<(), SeccompError> {
     rustix::thread::set_no_new_privs(true).map_err(io::Error::from)?;
     // Of several filters the strictest verdict counts.
     for filter in [never, refused, known] {
-        install(&BpfProgram::try_from(filter)?)?;
+        // The kernel logs what is refused.
+        install(&BpfProgram::try_from(filter)?, libc::SECCOMP_FILTER_FLAG_LOG)?;
     }
     Ok(())
 }
@@ -128,21 +129,15 @@ fn when(argument: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompRule, Backe
     SeccompRule::new(vec![compared])
 }
 
-/// Installs a filter that has the kernel log what it refuses.
-fn install(program: &[sock_filter]) -> io::Result<()> {
+/// Installs a filter, and returns the kernel's answer to these flags.
+pub(super) fn install(program: &[sock_filter], flags: libc::c_ulong) -> io::Result<libc::c_long> {
     let filter =
         Program { len: u16::try_from(program.len()).map_err(io::Error::other)?, filter: program.as_ptr() };
     // SAFETY: the structure is laid out as the kernel's, its pointer is to as many instructions as it says, and the kernel
     // copies them during the call.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_LOG,
-            &raw const filter,
-        )
-    };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let answer =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const filter) };
+    if answer >= 0 { Ok(answer) } else { Err(io::Error::last_os_error()) }
 }
 
 /// `struct sock_fprog`
