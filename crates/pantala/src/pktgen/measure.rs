@@ -77,6 +77,8 @@ pub(crate) struct Measure {
     sessions: Vec<Session>,
     /// Frames by their stamps, if that is recorded.
     pub(crate) timeline: Option<Timeline>,
+    /// Those of other senders, which are counted apart.
+    pub(crate) apart: Vec<Measure>,
 }
 
 #[derive(Clone, Debug)]
@@ -118,7 +120,8 @@ enum Arrival {
 impl Measure {
     pub(crate) fn new(expect: Expect) -> Self {
         let latency = Histogram::new_with_bounds(1, LATENCY_MAX_NS, DIGITS).ok();
-        Self { expect, tally: Tally::default(), latency, sessions: Vec::new(), timeline: None }
+        let (sessions, apart) = (Vec::new(), Vec::new());
+        Self { expect, tally: Tally::default(), latency, sessions, timeline: None, apart }
     }
 
     /// Counts a received frame; returns whether it belongs to a run. If not, it may be a request to us.
@@ -128,6 +131,9 @@ impl Measure {
         match look(frame) {
             Seen::Probe(probe) if probe.session == payload::LEARNING => self.tally.learning += 1,
             Seen::Probe(probe) if self.is_expected(&probe) => self.probe(now_ns, &probe),
+            Seen::Probe(probe) if let Some(of) = self.apart.iter_mut().find(|of| of.is_expected(&probe)) => {
+                of.probe(now_ns, &probe);
+            }
             Seen::Plain(dst) if self.counts(dst) => self.tally.plain += 1,
             _ => {
                 self.tally.other += 1;
@@ -199,8 +205,9 @@ impl Measure {
     }
 
     /// Different frames of the run that arrived.
-    pub(crate) const fn unique(&self) -> u64 {
-        self.tally.probes - self.tally.duplicated + self.tally.plain
+    pub(crate) fn unique(&self) -> u64 {
+        let apart: u64 = self.apart.iter().map(Self::unique).sum();
+        self.measured() + self.tally.plain + apart
     }
 
     /// Returns the frames that are missing between the lowest and the highest number of each flow: the loss as far as it is
@@ -219,6 +226,7 @@ impl Measure {
     /// Adds what another receiver saw.
     pub(crate) fn add(&mut self, other: &Self) {
         self.tally.add(&other.tally);
+        self.apart.iter_mut().zip(&other.apart).for_each(|(mine, others)| mine.add(others));
         if let (Some(mine), Some(others)) = (&mut self.latency, &other.latency) {
             // The same bounds: everything fits.
             let _ = mine.add(others);

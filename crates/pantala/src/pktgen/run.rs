@@ -9,7 +9,6 @@ use std::time::Instant;
 use pkt::PktVec;
 
 use super::args::{Args, endless};
-use super::frame::Template;
 use super::measure::{Expect, Measure};
 use super::payload::LEARNING;
 use super::plan::{Plan, Sending, To};
@@ -19,7 +18,7 @@ use super::show::{self, Progress};
 use super::sizes::SizeOrder;
 use super::station::Station;
 use super::summary::Summary;
-use super::worker::{Board, DONE, Done, EXHAUSTED, GONE, Orders, Phases, Source, Worker, now_ns};
+use super::worker::{Board, DONE, Done, EXHAUSTED, GONE, Orders, Phases, Source, Target, Worker, now_ns};
 use crate::cli::Failure;
 use crate::daemon::log;
 use crate::interrupt::Stop;
@@ -100,8 +99,7 @@ impl Test {
         {
             let (part, of) = (at as u64, senders as u64);
             worker.source = Some(Source {
-                template: Template::new(&headers, session),
-                learning: Template::new(&headers, LEARNING),
+                targets: vec![Target::new(&headers, session)],
                 flows: sending.flows_of(at, senders),
                 first: u32::try_from(at).unwrap_or(0),
                 stride: u32::try_from(senders).unwrap_or(1),

@@ -9,9 +9,9 @@ use net::driver::{Driver, DriverStats, Link};
 use pkt::{Pkt, PktVec, Pool, VEC_MAX};
 
 use super::flows::Flow;
-use super::frame::Template;
+use super::frame::{Headers, Template};
 use super::measure::{Expect, Measure};
-use super::payload::{Seen, look};
+use super::payload::{LEARNING, Seen, look};
 use super::port::WorkerRing;
 use super::rate::Pacer;
 use super::sizes::{FCS_LEN, SizeOrder};
@@ -91,9 +91,8 @@ pub(super) const GONE: u8 = 4;
 
 /// A sender's part of the test.
 pub(super) struct Source {
-    pub(super) template: Template,
-    /// The template with the session of learning.
-    pub(super) learning: Template,
+    /// The templates of frames: flow `n` has the one at `n` modulo their number.
+    pub(super) targets: Vec<Target>,
     pub(super) flows: Vec<Flow>,
     /// The number of its first flow, and the step to the next.
     pub(super) first: u32,
@@ -113,6 +112,19 @@ pub(super) struct Source {
     pub(super) phases: Phases,
     /// Frames by when they were sent, if that is recorded.
     pub(super) timeline: Option<Timeline>,
+}
+
+/// The templates of frames to one receiver.
+pub(super) struct Target {
+    pub(super) template: Template,
+    /// The template with the session of learning.
+    pub(super) learning: Template,
+}
+
+impl Target {
+    pub(super) fn new(headers: &Headers, session: u16) -> Self {
+        Self { template: Template::new(headers, session), learning: Template::new(headers, LEARNING) }
+    }
 }
 
 /// A change of the rate in the middle of a test.
@@ -161,6 +173,8 @@ pub(super) struct Done {
     pub(super) stats: DriverStats,
     pub(super) sent: u64,
     pub(super) sent_bytes: u64,
+    /// Frames sent with each template.
+    pub(super) sent_to: Vec<u64>,
     pub(super) behind_ns: u64,
     /// Frames by when they were sent.
     pub(super) timeline: Option<Timeline>,
@@ -376,11 +390,13 @@ impl Worker {
         let stats = since(self.driver.stats(), self.before);
         let source = self.source.take();
         let behind_ns = source.as_ref().map_or(0, Source::behind_ns);
+        let sent = self.board.sent.load(Ordering::Relaxed).saturating_sub(stats.tx_errors);
         Done {
             measure: core::mem::replace(&mut self.measure, Measure::new(Expect::All)),
             stats,
-            sent: self.board.sent.load(Ordering::Relaxed).saturating_sub(stats.tx_errors),
+            sent,
             sent_bytes: self.board.sent_bytes.load(Ordering::Relaxed),
+            sent_to: source.as_ref().map(|source| source.sent_to(sent)).unwrap_or_default(),
             behind_ns,
             timeline: source.and_then(|source| source.timeline),
             missing: 0,
@@ -440,6 +456,16 @@ impl Source {
         self.phases.behind_ns + self.pacer.behind_ns()
     }
 
+    /// Frames with each template among the first `sent`: flows take turns.
+    fn sent_to(&self, sent: u64) -> Vec<u64> {
+        let mut all = vec![0; self.targets.len()];
+        let flows = self.flows.len().max(1) as u64;
+        for (at, number) in (0..flows).zip((self.first as usize..).step_by(self.stride as usize)) {
+            all[number % self.targets.len()] += sent / flows + u64::from(at < sent % flows);
+        }
+        all
+    }
+
     /// Gives back what the device has not taken.
     fn discard(&mut self, pool: &mut Pool) {
         for pkt in self.out.drain() {
@@ -479,7 +505,8 @@ impl Source {
         if let Some(flow) = self.flows.get_mut(self.at)
             && let Ok(room) = pkt.append(usize::from(size - FCS_LEN))
         {
-            self.template.write(flow, number, flow.sent, now_ns, room);
+            let to = if self.targets.len() == 1 { 0 } else { number as usize % self.targets.len() };
+            self.targets[to].template.write(flow, number, flow.sent, now_ns, room);
             flow.sent = flow.sent.wrapping_add(1);
             if let Some(timeline) = &mut self.timeline {
                 timeline.sent(now_ns);
@@ -493,11 +520,12 @@ impl Source {
     /// Makes a learning frame for each of the first flows: what is between here and there learns where they go before
     /// it counts (RFC 2544 §23).
     fn teach(&mut self, pool: &mut Pool) {
-        for flow in self.flows.iter().take(LEARNING_MAX) {
+        let numbers = (self.first as usize..).step_by(self.stride as usize);
+        for (number, flow) in numbers.zip(&self.flows).take(LEARNING_MAX) {
             let Some(mut pkt) = pool.take() else { return };
             let size = self.sizes.next();
             if let Ok(room) = pkt.append(usize::from(size - FCS_LEN)) {
-                self.learning.write(flow, 0, 0, 0, room);
+                self.targets[number % self.targets.len()].learning.write(flow, 0, 0, 0, room);
             }
             if let Err(pkt) = self.out.push(pkt) {
                 return pool.give(pkt);

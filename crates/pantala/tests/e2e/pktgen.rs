@@ -62,7 +62,7 @@ impl Track {
             (Router::Kernel, Ports::Tap) => {}
             (Router::Kernel, Ports::Xdp(_)) => {
                 track.cables();
-                configure(&track.router, ["r0", "r1"]);
+                configure(&track.router, &["r0", "r1"]);
             }
             (Router::Pantala, Ports::Xdp(_)) => track.pantala_on_taps(),
             (Router::Pantala, Ports::Tap) => {
@@ -135,7 +135,7 @@ impl Track {
     pub(crate) fn run(&self, line: &str) -> Said {
         let child = self.start(line);
         if self.ports == Ports::Tap {
-            configure(&self.router, ["g0", "g1"]);
+            configure(&self.router, &["g0", "g1"]);
         }
         child.wait_with_output().unwrap().into()
     }
@@ -147,7 +147,7 @@ impl Track {
     }
 }
 
-fn start(netns: &Netns, line: &str) -> Child {
+pub(crate) fn start(netns: &Netns, line: &str) -> Child {
     let mut command = Command::new(PROGRAM);
     command.arg("--json").args(line.split_whitespace());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -169,7 +169,7 @@ fn destinations(family: Family) -> String {
 }
 
 /// Makes a router of the kernel: an address on each link, in each family.
-fn configure(router: &Netns, links: [&str; 2]) {
+pub(crate) fn configure(router: &Netns, links: &[&str]) {
     let forward = ["ipv4.ip_forward", "ipv6.conf.all.forwarding"];
     router.run(|| forward.iter().for_each(|name| sysctl::set(name, 1).unwrap())).unwrap();
     let mut netlink = router.netlink().unwrap();
@@ -282,7 +282,7 @@ fn an_interrupted_test_says_what_it_saw_and_puts_everything_back() {
         let Some(track) = Track::build(Router::Kernel, ports) else { return };
         let child = track.start(&track.line(Family::V4, &destinations(Family::V4), "--rate 1kpps --time 1h"));
         if ports == Ports::Tap {
-            configure(&track.router, ["g0", "g1"]);
+            configure(&track.router, &["g0", "g1"]);
         }
         // The router has seen frames: the test is under way.
         let mut netlink = track.router.netlink().unwrap();

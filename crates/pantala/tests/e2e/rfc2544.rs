@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
+use dev::netlink::Veth;
+use dev::netns::Netns;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::firewall::section;
-use crate::lab::Family;
-use crate::pantala::{Folder, Said};
-use crate::pktgen::{Ports, Router, Track, count, net};
+use crate::lab::{Attach, Family, Link, namespace};
+use crate::need::{self, Permit};
+use crate::pantala::{Folder, Pantala, Said};
+use crate::pktgen::{Ports, Router, Track, configure, count, net, start};
 use crate::wait::until;
 
 /// Quick trials, at a rate that every router forwards.
@@ -145,7 +148,80 @@ fn a_device_that_does_not_forward_is_an_error_that_names_both_sides() {
     assert!(said.code == Some(1) && said.err.contains("10.78.1.77 does not answer"), "{said:?}");
 }
 
+/// Three cables between a generator's namespace and a device under test.
+struct Star {
+    generator: Netns,
+    _pantala: Option<Pantala>,
+    _dut: Netns,
+    _permit: Permit,
+}
+
+impl Star {
+    /// The kernel as a router, or a bridge of pantala's.
+    fn build(who: Router) -> Option<Self> {
+        if !need::lab(&[Link::new(Attach::Native)]) {
+            return None;
+        }
+        let permit = Permit::wait();
+        let (generator, dut) = (namespace(), namespace());
+        let mut netlink = generator.netlink().unwrap();
+        for (here, there) in [("g0", "r0"), ("g1", "r1"), ("g2", "r2")] {
+            netlink.add_veth(&Veth::new(here, there)).unwrap();
+            netlink.move_to(there, &dut).unwrap();
+            netlink.set_up(here, true).unwrap();
+            dut.netlink().unwrap().set_up(there, true).unwrap();
+        }
+        let ports: String = (0..3)
+            .map(|at| format!("[[interface]]\nname = \"if{at}\"\ndevice = \"af_xdp:r{at},mode=generic\"\n"))
+            .collect();
+        let bridge = "[[interface]]\nname = \"br0\"\ndevice = \"bridge:if0,if1,if2\"\n";
+        let pantala = match who {
+            Router::Kernel => {
+                configure(&dut, &["r0", "r1", "r2"]);
+                None
+            }
+            Router::Pantala => Some(Pantala::start(&dut, &format!("{ports}{bridge}"))),
+        };
+        Some(Self { generator, _pantala: pantala, _dut: dut, _permit: permit })
+    }
+}
+
+fn each_port_of_a_mesh_sends_to_all_others_and_each_pair_is_counted() {
+    for (who, more) in [(Router::Kernel, ""), (Router::Pantala, "--switch")] {
+        let Some(star) = Star::build(who) else { return };
+        for family in Family::BOTH {
+            let addrs = [1, 2, 3].map(|number| net(family, number, 2).to_string()).join(",");
+            let line = format!(
+                "rfc2544 af_xdp:g0 af_xdp:g1 af_xdp:g2 --mesh {more} {} --addrs {addrs} --flows 2 {QUICK} --tests throughput,latency,recovery --sizes 128",
+                family.pick("", "-6")
+            );
+            let said: Said = start(&star.generator, &line).wait_with_output().unwrap().into();
+            assert_eq!(said.code, Some(0), "{who:?} {family:?}: {said:?}");
+            let report: Value = serde_json::from_str(&said.out).unwrap();
+            is_accounted(&report);
+            let trials = report["trials"].as_array().unwrap();
+            let latency = trials.iter().find(|trial| trial["spec"]["test"] == "latency").unwrap();
+            for (from, counts) in latency["outcome"]["directions"].as_array().unwrap().iter().enumerate() {
+                let pairs = counts["pairs"].as_array().unwrap();
+                let to: Vec<u64> = pairs.iter().map(|pair| count(pair, "/to")).collect();
+                assert_eq!(to, [(from as u64 + 1) % 3, (from as u64 + 2) % 3], "{counts:#}");
+                let sent: Vec<u64> = pairs.iter().map(|pair| count(pair, "/sent")).collect();
+                assert!(sent[0].abs_diff(sent[1]) <= 1 && sent.iter().sum::<u64>() == count(counts, "/sent"));
+                let received: u64 = pairs.iter().map(|pair| count(pair, "/received")).sum();
+                assert_eq!(received, count(counts, "/received"), "{counts:#}");
+                assert_eq!(
+                    (count(counts, "/lost"), count(counts, "/duplicated")),
+                    (0, 0),
+                    "{who:?}: {counts:#}"
+                );
+                assert!(pairs.iter().all(|pair| count(pair, "/latency_ns/p50") > 0), "{counts:#}");
+            }
+        }
+    }
+}
+
 harness::tests![
+    each_port_of_a_mesh_sends_to_all_others_and_each_pair_is_counted,
     every_test_runs_over_any_device_through_any_router_and_is_in_the_report,
     the_throughput_of_a_pipe_is_its_bandwidth,
     an_interrupted_run_is_resumed_where_it_was,

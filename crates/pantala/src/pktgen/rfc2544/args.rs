@@ -19,6 +19,10 @@ network is 198.18.1.0/24 and the receiver's 198.19.1.0/24 (RFC 2544 C.2.6), or
 each, the device under test address 1. The tester answers ARP and neighbour
 discovery, and sends learning frames before each trial.
 
+With --mesh each of the ports sends to all others, in turn (RFC 2889). A third
+port is in 198.18.2.0/24 or 2001:2:0:3::/64, a fourth in 198.19.2.0/24 or
+2001:2:0:4::/64, and so on.
+
 A whole run as the standard has it takes hours. --trial, --repeat, --settle,
 --pause and --resolution shorten it; the report says what differs.
 
@@ -28,6 +32,7 @@ Exit codes: 0 done, 1 failed or interrupted, 2 usage error.
 
 Examples:
   pantala rfc2544 af_xdp:eth0 af_xdp:eth1 --line 10gbit --report r1
+  pantala rfc2544 af_xdp:p1 af_xdp:p2 af_xdp:p3 --mesh --switch --line 1gbit
   pantala rfc2544 tap:g0 tap:g1 --trial 2s --sizes 64,1518 --tests throughput
   pantala rfc2544 --resume r1";
 
@@ -40,6 +45,9 @@ pub(crate) struct Args {
     /// Where they are received
     #[arg(value_name = "RX", value_parser = device, required_unless_present = "resume")]
     pub(super) rx: Option<Device>,
+    /// More ports, with --mesh
+    #[arg(value_name = "PORT", value_parser = device, requires = "mesh")]
+    pub(super) more: Vec<Device>,
 
     /// Tests, with commas between them [default: all]
     #[arg(long, value_name = "TESTS", value_delimiter = ',')]
@@ -53,7 +61,10 @@ pub(crate) struct Args {
     /// Frames in both directions at once, each at the rate of a trial
     #[arg(long)]
     pub(super) both_ways: bool,
-    /// Number of flows in each direction, told apart by their UDP source ports
+    /// Each port sends to all others, in turn; the rate of a trial is that of a port
+    #[arg(long, conflicts_with = "both_ways")]
+    pub(super) mesh: bool,
+    /// Number of flows from a port to another, told apart by their UDP source ports
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(super::FLOWS_MAX)))]
     pub(super) flows: u16,
 
@@ -94,8 +105,14 @@ pub(crate) struct Args {
     /// Address of the device under test towards RX [default: the first of its network]
     #[arg(long, value_name = "ADDR", value_parser = gateway)]
     pub(super) rx_gateway: Option<IpAddr>,
+    /// The tester's addresses, one for each port, with commas between them
+    #[arg(long, value_name = "ADDR/LEN", value_delimiter = ',', value_parser = own, conflicts_with_all = ["tx_addr", "rx_addr"])]
+    pub(super) addrs: Vec<IpNet>,
+    /// Addresses of the device under test, one for each port
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = gateway, conflicts_with_all = ["tx_gateway", "rx_gateway"])]
+    pub(super) gateways: Vec<IpAddr>,
     /// The device under test is a bridge or a cable: frames go to the other port's Ethernet address
-    #[arg(long, conflicts_with_all = ["tx_gateway", "rx_gateway"])]
+    #[arg(long, conflicts_with_all = ["tx_gateway", "rx_gateway", "gateways"])]
     pub(super) switch: bool,
 
     /// Resets the device under test: a command of the shell; without it the reset test is skipped
@@ -113,8 +130,8 @@ pub(crate) struct Args {
     pub(super) report: Option<PathBuf>,
     /// Go on with a run that was broken off, with its own options
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "tx", "rx", "tests", "sizes", "inet6", "both_ways", "flows", "trial", "settle", "pause", "repeat", "resolution",
-        "loss_tolerance", "line", "max_rate", "tx_addr", "rx_addr", "tx_gateway", "rx_gateway", "switch",
+        "tx", "rx", "more", "tests", "sizes", "inet6", "both_ways", "mesh", "flows", "trial", "settle", "pause", "repeat", "resolution",
+        "loss_tolerance", "line", "max_rate", "tx_addr", "rx_addr", "tx_gateway", "rx_gateway", "addrs", "gateways", "switch",
         "reset_command", "reset_time", "name", "report", "cpus", "rings",
     ])]
     pub(super) resume: Option<PathBuf>,

@@ -23,7 +23,9 @@ pub(super) fn page(report: &Report) -> String {
     facts(report, &mut page);
     for table in markdown::all(report) {
         let _ = writeln!(page, "<section>\n<h2>{}</h2>\n<p>{}</p>", escape(table.title), escape(&table.note));
-        plots(report, table.test, &mut page);
+        if let Some(test) = table.test {
+            plots(report, test, &mut page);
+        }
         grid(&table, &mut page);
         page += "</section>\n";
     }
@@ -202,7 +204,7 @@ fn trials(report: &Report, page: &mut String) {
         ]
     };
     let table = Table {
-        test: Test::Throughput,
+        test: None,
         title: "Trials",
         note: String::new(),
         heads: vec![

@@ -3,7 +3,7 @@
 use core::fmt::Write;
 
 use super::plan::Test;
-use super::record::{Limit, Report, Reset, SizeResult};
+use super::record::{Limit, Load, Report, Reset, SizeResult};
 use super::show;
 use crate::pktgen::show::time;
 
@@ -36,16 +36,17 @@ pub(super) fn report(report: &Report) -> String {
 /// One sentence about the run.
 pub(super) fn head_line(report: &Report) -> String {
     let plan = &report.plan;
-    let [tx, rx] = &plan.ends;
-    let arrow = if plan.both_ways { "⇄" } else { "▶" };
+    let devices: Vec<&str> = plan.ends.iter().map(|end| &*end.device).collect();
+    let arrow = if plan.mesh || plan.both_ways { " ⇄ " } else { " ▶ " };
+    let mesh = if plan.mesh { ", full mesh" } else { "" };
     let family = if plan.is_v4() { "IPv4" } else { "IPv6" };
     let ended = if report.interrupted { ", interrupted: tests are missing" } else { "" };
     format!(
-        "{} {arrow} {}, {family} UDP, {} flow{}, {} trials{ended}",
-        tx.device,
-        rx.device,
+        "{}{mesh}, {family} UDP, {} flow{}{}, {} trials{ended}",
+        devices.join(arrow),
         plan.flows,
         if plan.flows == 1 { "" } else { "s" },
+        if plan.mesh { " for each pair" } else { "" },
         report.trials.len()
     )
 }
@@ -91,7 +92,8 @@ pub(super) fn facts(report: &Report) -> Vec<(&'static str, String)> {
 
 /// A table of the report: title, note, column heads, rows.
 pub(super) struct Table {
-    pub(super) test: Test,
+    /// The test whose plots stand before it.
+    pub(super) test: Option<Test>,
     pub(super) title: &'static str,
     pub(super) note: String,
     pub(super) heads: Vec<&'static str>,
@@ -132,6 +134,7 @@ pub(super) fn all(report: &Report) -> Vec<Table> {
     let tables = [
         with(Test::Throughput).then(|| throughput(report)),
         with(Test::Latency).then(|| latency(report)),
+        report.plan.mesh.then(|| mesh(report)),
         with(Test::Loss).then(|| loss(report)),
         with(Test::BackToBack).then(|| back_to_back(report)),
         with(Test::Recovery).then(|| recovery(report)),
@@ -145,7 +148,6 @@ fn rows(report: &Report, of: impl Fn(&SizeResult) -> Vec<Vec<String>>) -> Vec<Ve
 }
 
 fn throughput(report: &Report) -> Table {
-    let both = report.plan.both_ways;
     let row = |result: &SizeResult| -> Option<Vec<String>> {
         let found = result.throughput?;
         let line = report.plan.line_rate(result.size).map(|line| show::percent(found.rate, line));
@@ -166,9 +168,15 @@ fn throughput(report: &Report) -> Table {
             limit.to_owned(),
         ])
     };
-    let ways = if both { " Rates are of each of the two directions, loaded at once." } else { "" };
+    let ways = match report.plan.senders() {
+        1 => "",
+        _ if report.plan.mesh => {
+            " Rates are of each port, which sends to all others in turn (RFC 2889 §5.1)."
+        }
+        _ => " Rates are of each of the two directions, loaded at once.",
+    };
     Table {
-        test: Test::Throughput,
+        test: Some(Test::Throughput),
         title: "Throughput",
         note: format!(
             "The highest rate at which no more than {} % of the frames were lost (RFC 2544 §26.1).{ways}",
@@ -193,10 +201,10 @@ fn latency(report: &Report) -> Table {
         let mut all = Vec::new();
         for (number, run) in (1..).zip(&result.latency) {
             for (at, latency) in run.directions.iter().enumerate() {
-                let repeat = if report.plan.both_ways {
-                    format!("{number} {}", ["▶", "◀"][at.min(1)])
-                } else {
-                    number.to_string()
+                let repeat = match report.plan.senders() {
+                    1 => number.to_string(),
+                    _ if report.plan.mesh => format!("{number} from {}", report.plan.ends[at].device),
+                    _ => format!("{number} {}", ["▶", "◀"][at.min(1)]),
                 };
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds")]
                 let mean = latency.mean as u64;
@@ -208,11 +216,51 @@ fn latency(report: &Report) -> Table {
         all
     };
     Table {
-        test: Test::Latency,
+        test: Some(Test::Latency),
         title: "Latency",
         note: "Of every frame of a trial at the throughput (RFC 2544 §26.2).".to_owned(),
         heads: vec!["bytes", "rate", "trial", "least", "median", "mean", "99 %", "most", "lost"],
         rows: rows(report, row),
+    }
+}
+
+/// The pairs of a mesh, in the trial at the throughput that says most: that of latency, else the last one without loss.
+fn mesh(report: &Report) -> Table {
+    let name = |port: usize| report.plan.ends.get(port).map_or("", |end| &*end.device).to_owned();
+    let of_size = |result: &SizeResult| {
+        let of = |test: Test| {
+            let mut trials = report.trials.iter().rev();
+            trials.find(|trial| {
+                let spec = &trial.spec;
+                let is_steady = matches!(spec.load, Load::Steady { .. });
+                let is_within = trial.outcome.is_within(report.plan.loss_tolerance);
+                spec.size == result.size
+                    && spec.test == test
+                    && is_steady
+                    && (test == Test::Latency || is_within)
+            })
+        };
+        let mut rows = Vec::new();
+        let directions =
+            of(Test::Latency).or_else(|| of(Test::Throughput)).map(|trial| &trial.outcome.directions);
+        for (from, counts) in directions.into_iter().flatten().enumerate() {
+            for pair in &counts.pairs {
+                let counts = [pair.sent, pair.received, pair.lost].map(|count| count.to_string());
+                let times =
+                    pair.latency_ns.map_or_else(Default::default, |all| [time(all.p50), time(all.p99)]);
+                let head = [result.size.to_string(), name(from), name(pair.to)];
+                rows.push(head.into_iter().chain(counts).chain(times).collect());
+            }
+        }
+        rows
+    };
+    Table {
+        test: None,
+        title: "Between the ports",
+        note: "Frames from each port to each other, in the last trial of the latency at the throughput, or of the throughput."
+            .to_owned(),
+        heads: vec!["bytes", "from", "to", "sent", "received", "lost", "median", "99 %"],
+        rows: rows(report, of_size),
     }
 }
 
@@ -230,7 +278,7 @@ fn loss(report: &Report) -> Table {
         points.collect()
     };
     Table {
-        test: Test::Loss,
+        test: Some(Test::Loss),
         title: "Frame loss rate",
         note: "From the highest rate down in steps of 10 %, until two trials lose nothing (RFC 2544 §26.3)."
             .to_owned(),
@@ -256,7 +304,7 @@ fn back_to_back(report: &Report) -> Table {
         ])
     };
     Table {
-        test: Test::BackToBack,
+        test: Some(Test::BackToBack),
         title: "Back-to-back frames",
         note: "The longest burst at the highest rate of which nothing is lost, and the buffer that it implies: as it is, and \
                without what was forwarded in the meantime (RFC 9004). Bursts of two seconds are the longest that are tried."
@@ -285,7 +333,7 @@ fn recovery(report: &Report) -> Table {
         found.collect()
     };
     Table {
-        test: Test::Recovery,
+        test: Some(Test::Recovery),
         title: "System recovery",
         note: "From the reduction of an overload (110 % of the throughput, or the highest rate) to half the throughput, to the last \
                frame that is lost (RFC 2544 §26.5)."
@@ -310,7 +358,7 @@ fn reset(report: &Report) -> Table {
         ]),
     };
     Table {
-        test: Test::Reset,
+        test: Some(Test::Reset),
         title: "Reset",
         note: "From the last frame before a reset to the first after it, by time stamps and by the number of frames lost \
                (RFC 2544 §26.6, RFC 6201)."

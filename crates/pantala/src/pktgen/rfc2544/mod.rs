@@ -1,21 +1,24 @@
-//! `pantala rfc2544`: the benchmark of RFC 2544 over two devices, with any device under test between them.
+//! `pantala rfc2544`: the benchmark of RFC 2544 over two devices or more, with any device under test between them.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | [`args`], [`plan`] | the command line, and whether it fits together |
 //! | [`procedure`], [`search`] | the tests, over anything that makes trials |
-//! | [`tester`] | trials over two devices |
+//! | [`tester`], [`pace`], [`reset`], [`counts`] | trials over devices |
 //! | [`record`], [`store`] | trials and results, and their files |
 //! | [`progress`], [`show`], [`markdown`], [`html`], [`chart`] | what is said about them |
 
 mod args;
 mod chart;
+mod counts;
 mod html;
 mod markdown;
+mod pace;
 mod plan;
 mod procedure;
 mod progress;
 mod record;
+mod reset;
 mod search;
 mod show;
 mod store;
@@ -30,7 +33,7 @@ use procedure::{Broken, Procedure};
 use progress::Progress;
 use record::{Report, State};
 use store::Store;
-use tester::Pair;
+use tester::Ports;
 
 use super::summary::float;
 use crate::cli::Failure;
@@ -38,7 +41,7 @@ use crate::daemon::log;
 use crate::interrupt::Stop;
 use crate::term::Term;
 
-/// Flows of a direction: as many UDP source ports as there are from RFC 2544's on.
+/// Flows of a port: as many UDP source ports as there are from RFC 2544's on.
 pub(crate) const FLOWS_MAX: u16 = 16_000;
 
 /// Runs the tests and shows their results.
@@ -49,13 +52,13 @@ pub(crate) fn run(args: Args, json: bool, term: &mut Term) -> Result<(), Failure
     let stop =
         Stop::on_signals().map_err(|why| Failure::Failed(format!("cannot watch for signals: {why}")))?;
     let plan = &state.plan;
-    let mut pair = match Pair::open(plan, stop.clone()) {
-        Ok(pair) => pair,
+    let mut ports = match Ports::open(plan, stop.clone()) {
+        Ok(ports) => ports,
         Err(_) if stop.is_set() => return Err(Failure::Said),
         Err(why) => return Err(Failure::Failed(format!("rfc2544: {why}"))),
     };
-    let (report, broken) = conduct(&state, &mut pair, &mut store, term);
-    pair.close();
+    let (report, broken) = conduct(&state, &mut ports, &mut store, term);
+    ports.close();
     term.end_progress();
     store.report(&report).map_err(Failure::Failed)?;
     let text = if json { store::json(&report)? } else { markdown::summary(&report) };
@@ -77,7 +80,7 @@ fn begin(args: Args) -> Result<(State, Option<PathBuf>), Failure> {
 /// Makes the tests; what was measured is there even if not all were made.
 fn conduct(
     state: &State,
-    pair: &mut Pair<'_>,
+    ports: &mut Ports<'_>,
     store: &mut Store,
     term: &mut Term,
 ) -> (Report, Option<Broken>) {
@@ -91,7 +94,7 @@ fn conduct(
     };
     let mut keep = |trials: &[record::Trial]| store.keep(trials);
     let recorded = state.trials.clone();
-    let mut procedure = Procedure::new(&state.plan, pair, recorded, &mut keep, &mut show);
+    let mut procedure = Procedure::new(&state.plan, ports, recorded, &mut keep, &mut show);
     let broken = procedure.run().err();
     let (sizes, reset, trials) = (procedure.sizes, procedure.reset, procedure.trials);
     let report = Report {

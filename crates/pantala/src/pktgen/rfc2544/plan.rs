@@ -19,6 +19,8 @@ const SIZES_V6: [u16; 7] = [84, 128, 256, 512, 1024, 1280, 1518];
 /// Repetitions: RFC 2544 §26.2 and RFC 9004 §5.
 pub(super) const LATENCY_REPEAT: u32 = 20;
 pub(super) const BURST_REPEAT: u32 = 50;
+/// Ports of the tester.
+pub(super) const PORTS_MAX: usize = 8;
 /// The version of the file of a run.
 const VERSION: u32 = 1;
 
@@ -60,7 +62,7 @@ impl Test {
     }
 }
 
-/// One of the two ports of the tester.
+/// A port of the tester.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct End {
     /// As in the configuration.
@@ -73,8 +75,8 @@ pub(super) struct End {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
     version: u32,
-    /// The sender, and the receiver.
-    pub(super) ends: [End; 2],
+    /// The sender, and the receiver; in a mesh all ports.
+    pub(super) ends: Vec<End>,
     /// Name of the device under test.
     pub(super) dut: String,
     pub(super) tests: Vec<Test>,
@@ -87,6 +89,9 @@ pub(super) struct Plan {
     pub(super) line: u64,
     pub(super) max_rate: Option<String>,
     pub(super) both_ways: bool,
+    /// Each port sends to all others.
+    #[serde(default)]
+    pub(super) mesh: bool,
     /// Frames go to the Ethernet address of the other port: there is no router between.
     pub(super) is_switch: bool,
     pub(super) flows: u16,
@@ -103,20 +108,8 @@ impl Plan {
     /// # Errors
     /// A sentence that says what does not fit, and what would.
     pub(super) fn new(args: Args) -> Result<Self, String> {
-        let [Some(tx), Some(rx)] = [&args.tx, &args.rx] else {
-            return Err(
-                "TX and RX are missing: the devices on both sides of the device under test".to_owned()
-            );
-        };
-        [tx, rx].into_iter().try_for_each(usable)?;
-        if tx == rx {
-            return Err(format!("TX and RX are both {tx}; the device under test is between two devices"));
-        }
+        let ends = ends(&args)?;
         let is_v4 = !args.inet6;
-        let ends = [
-            end(tx, "--tx-addr", args.tx_addr, "--tx-gateway", args.tx_gateway, own(is_v4, 0), is_v4)?,
-            end(rx, "--rx-addr", args.rx_addr, "--rx-gateway", args.rx_gateway, own(is_v4, 1), is_v4)?,
-        ];
         if args.trial < Duration::from_millis(100) {
             return Err("--trial is shorter than 100ms: nothing is measured in so short a time; RFC 2544 asks for 60s".to_owned());
         }
@@ -137,6 +130,7 @@ impl Plan {
             line: args.line.unwrap_or(0),
             max_rate,
             both_ways: args.both_ways,
+            mesh: args.mesh,
             is_switch: args.switch,
             flows: args.flows,
             repeat: args.repeat,
@@ -158,10 +152,8 @@ impl Plan {
         self.version == VERSION
     }
 
-    pub(super) fn devices(&self) -> Result<[Device; 2], String> {
-        let [tx, rx] = &self.ends;
-        let parse = |end: &End| Device::parse(&end.device).map_err(|wrong| wrong.message);
-        Ok([parse(tx)?, parse(rx)?])
+    pub(super) fn devices(&self) -> Result<Vec<Device>, String> {
+        self.ends.iter().map(|end| Device::parse(&end.device).map_err(|wrong| wrong.message)).collect()
     }
 
     pub(super) fn has(&self, test: Test) -> bool {
@@ -192,8 +184,25 @@ impl Plan {
         Some(line.map_or(rate, |line| line.min(rate)).max(1))
     }
 
-    pub(super) fn directions(&self) -> usize {
-        if self.both_ways { 2 } else { 1 }
+    /// Number of ports that send: the first ones.
+    pub(super) fn senders(&self) -> usize {
+        match self {
+            Self { mesh: true, .. } => self.ends.len(),
+            Self { both_ways: true, .. } => 2,
+            _ => 1,
+        }
+    }
+
+    /// The ports that frames of a port go to, one after the other: beginning with the next, as in the table of the standard.
+    //= https://www.rfc-editor.org/rfc/rfc2889#section-5.1.3
+    pub(super) fn receivers(&self, from: usize) -> impl ExactSizeIterator<Item = usize> + Clone {
+        let ports = self.ends.len();
+        (1..ports).map(move |by| (from + by) % ports)
+    }
+
+    /// The ports that send to a port.
+    pub(super) fn sources(&self, to: usize) -> impl Iterator<Item = usize> + Clone {
+        (0..self.senders()).filter(move |from| *from != to)
     }
 
     pub(super) fn repeat_of(&self, test: Test) -> u32 {
@@ -246,6 +255,55 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The ports, with their addresses and those of the device under test.
+fn ends(args: &Args) -> Result<Vec<End>, String> {
+    let [Some(tx), Some(rx)] = [&args.tx, &args.rx] else {
+        return Err("TX and RX are missing: the devices on both sides of the device under test".to_owned());
+    };
+    let devices: Vec<&Device> = [tx, rx].into_iter().chain(&args.more).collect();
+    devices.iter().copied().try_for_each(usable)?;
+    if tx == rx {
+        return Err(format!("TX and RX are both {tx}; the device under test is between two devices"));
+    }
+    if let Some(twice) = (1..devices.len()).find(|at| devices[..*at].contains(&devices[*at])) {
+        return Err(format!("{} is named twice; each port of a mesh is another device", devices[twice]));
+    }
+    let ports = devices.len();
+    if ports > PORTS_MAX {
+        return Err(format!("{ports} ports are more than {PORTS_MAX}"));
+    }
+    if usize::from(args.flows) * (ports - 1) > super::FLOWS_MAX.into() {
+        return Err(format!(
+            "--flows {} to each of {} other ports are more than {} of a port; use {} or less",
+            args.flows,
+            ports - 1,
+            super::FLOWS_MAX,
+            usize::from(super::FLOWS_MAX) / (ports - 1)
+        ));
+    }
+    for (option, given) in [("--addrs", args.addrs.len()), ("--gateways", args.gateways.len())] {
+        if given > 0 && given != ports {
+            return Err(format!("{option} has {given} addresses for {ports} ports; give one for each"));
+        }
+    }
+    let of_two = |at: usize| match at {
+        0 => (("--tx-addr", args.tx_addr), ("--tx-gateway", args.tx_gateway)),
+        1 => (("--rx-addr", args.rx_addr), ("--rx-gateway", args.rx_gateway)),
+        _ => (("--addrs", None), ("--gateways", None)),
+    };
+    let end_of = |(at, device): (usize, &Device)| {
+        let (mut addr, mut gateway) = of_two(at);
+        if let Some(given) = args.addrs.get(at) {
+            addr = ("--addrs", Some(*given));
+        }
+        if let Some(given) = args.gateways.get(at) {
+            gateway = ("--gateways", Some(*given));
+        }
+        end(device, addr, gateway, own(!args.inet6, at), !args.inet6)
+    };
+    devices.into_iter().enumerate().map(end_of).collect()
+}
+
 fn usable(device: &Device) -> Result<(), String> {
     match device {
         Device::Pcap { .. } => Err(format!(
@@ -262,18 +320,17 @@ fn usable(device: &Device) -> Result<(), String> {
 }
 
 /// The tester's address on a port, as RFC 2544 C.2.6 and RFC 5180 §5 have networks for it.
-fn own(is_v4: bool, port: u8) -> IpNet {
-    let v4 = Ipv4Addr::new(198, 18 + port, 1, 2);
-    let v6 = Ipv6Addr::new(0x2001, 2, 0, u16::from(port) + 1, 0, 0, 0, 2);
+fn own(is_v4: bool, port: usize) -> IpNet {
+    let number = u8::try_from(port).unwrap_or(u8::MAX);
+    let v4 = Ipv4Addr::new(198, 18 + number % 2, 1 + number / 2, 2);
+    let v6 = Ipv6Addr::new(0x2001, 2, 0, u16::from(number) + 1, 0, 0, 0, 2);
     IpNet::new_assert(if is_v4 { v4.into() } else { v6.into() }, if is_v4 { 24 } else { 64 })
 }
 
 fn end(
     device: &Device,
-    addr_option: &str,
-    addr: Option<IpNet>,
-    gateway_option: &str,
-    gateway: Option<IpAddr>,
+    (addr_option, addr): (&str, Option<IpNet>),
+    (gateway_option, gateway): (&str, Option<IpAddr>),
     standard: IpNet,
     is_v4: bool,
 ) -> Result<End, String> {

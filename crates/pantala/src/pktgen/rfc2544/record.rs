@@ -48,8 +48,8 @@ impl Load {
     }
 }
 
-/// The counts of a trial, for each direction.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The counts of a trial, for each direction: each port that sends.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) directions: Vec<Counts>,
 }
@@ -63,9 +63,9 @@ pub(super) struct Counts {
     pub(super) lost: u64,
     pub(super) duplicated: u64,
     pub(super) reordered: u64,
-    /// Frames of nothing that was sent here, or of an earlier trial.
+    /// Frames of nothing that was sent here, or of an earlier trial; in a mesh at the next port.
     pub(super) other: u64,
-    /// Frames of a trial for which the receiving device found no room: losses of the tester.
+    /// Frames of a trial for which the receiving device found no room, losses of the tester; in a mesh at the next port.
     pub(super) tester_dropped: u64,
     /// Sending time, milliseconds.
     pub(super) time_ms: f64,
@@ -74,6 +74,20 @@ pub(super) struct Counts {
     pub(super) latency_ns: Option<Latency>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) course: Option<Course>,
+    /// In a mesh, what each other port received.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(super) pairs: Vec<PairCounts>,
+}
+
+/// The counts of the frames from a port to another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct PairCounts {
+    /// The receiver, by its place among the ports.
+    pub(super) to: usize,
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) lost: u64,
+    pub(super) latency_ns: Option<Latency>,
 }
 
 /// The course of a trial in time, milliseconds from its beginning.

@@ -1,8 +1,8 @@
-//! The tester: two devices, a sender and a receiver on each of their rings, one trial after the other.
+//! The tester: its devices, a sender and a receiver on each of their rings, one trial after the other.
 
-use core::net::IpAddr;
+use core::ops::Range;
+use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -10,22 +10,23 @@ use std::time::Instant;
 use pkt::PktVec;
 use wire::ether::Mac;
 
-use super::float;
+use super::counts::{self, Times};
+use super::pace::Part;
 use super::plan::Plan;
 use super::procedure::{Broken, Live, Tester};
-use super::record::{Counts, Course, Load, MilliFps, Outcome, Spec};
+use super::record::{Load, Outcome, Spec};
+use super::reset::Reset;
 use crate::interrupt::Stop;
-use crate::pktgen::flows::{Pick, Ranges};
-use crate::pktgen::frame::{Headers, Template, Transport};
-use crate::pktgen::grammar::{Addrs, Ports};
+use crate::pktgen::flows::{Flow, Pick, Ranges};
+use crate::pktgen::frame::{Headers, Transport};
+use crate::pktgen::grammar::{self, Addrs};
 use crate::pktgen::measure::{Expect, Measure};
 use crate::pktgen::payload::LEARNING;
-use crate::pktgen::rate::{Pacer, Rate};
 use crate::pktgen::rig::{self, Rig, TICK};
 use crate::pktgen::sizes::{SizeOrder, Sizes};
 use crate::pktgen::station::Station;
 use crate::pktgen::timeline::Timeline;
-use crate::pktgen::worker::{Board, DONE, Done, GONE, Orders, Phase, Phases, Source, Worker, now_ns};
+use crate::pktgen::worker::{Board, DONE, Done, GONE, Orders, Phases, Source, Target, Worker, now_ns};
 
 /// UDP ports of test frames: those of RFC 2544 C.2.6.4, the source's the first of the flows.
 const SOURCE_PORT: u16 = 0xc020;
@@ -35,40 +36,38 @@ const TTL: u8 = 64;
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 /// Time that a timeline is longer than the sending: learning, late frames.
 const TIMELINE_SLACK_MS: u64 = 4000;
-/// Parts of the course of a trial in the report.
-const PARTS: usize = 100;
 const MS: u64 = 1_000_000;
 const BESIDE_MTU: u32 = 18; // Ethernet header and frame check sequence
 
-/// Two devices on both sides of the device under test.
-pub(super) struct Pair<'t> {
+/// The devices around the device under test.
+pub(super) struct Ports<'t> {
     plan: &'t Plan,
     rig: Rig,
-    /// Where frames of each port go to.
-    next_hops: [Mac; 2],
+    /// The Ethernet address that the device under test has for each port.
+    next_hops: Vec<Mac>,
     session: u16,
-    /// Whether a frame has arrived ever: whether there is a path.
-    has_path: bool,
+    /// Whether a frame has arrived ever at each port: whether there is a path.
+    has_path: Vec<bool>,
     is_first: bool,
 }
 
-impl<'t> Pair<'t> {
+impl<'t> Ports<'t> {
     /// Opens the devices, waits for their links, and asks the device under test for its Ethernet addresses.
     pub(super) fn open(plan: &'t Plan, stop: Stop) -> Result<Self, String> {
-        let [tx, rx] = plan.devices()?;
+        let devices = plan.devices()?;
         let session = rig::session()?;
-        let rig = Rig::open(&[&tx, &rx], plan.rings, stop, |ring, mac| {
+        let rig = Rig::open(&devices.iter().collect::<Vec<_>>(), plan.rings, stop, |ring, mac| {
             let own = plan.ends.get(ring.port).map(|end| Addrs::one(end.addr.addr()));
             let station = Station { mac, addresses: own.into_iter().collect(), except: None };
             Worker::new(ring, station, Measure::new(Expect::All))
         })?;
-        let next_hops = [Mac::ZERO; 2];
-        let mut pair = Self { plan, rig, next_hops, session, has_path: false, is_first: true };
-        if let Err(why) = pair.find_device() {
-            pair.rig.put_back();
+        let has_path = vec![false; devices.len()];
+        let mut ports = Self { plan, rig, next_hops: Vec::new(), session, has_path, is_first: true };
+        if let Err(why) = ports.find_device() {
+            ports.rig.put_back();
             return Err(why);
         }
-        Ok(pair)
+        Ok(ports)
     }
 
     pub(super) fn close(mut self) {
@@ -87,53 +86,99 @@ impl<'t> Pair<'t> {
             ));
         }
         self.rig.wait_for_links()?;
-        for port in [0, 1] {
-            self.next_hops[port] = if self.plan.is_switch {
-                self.rig.mac(1 - port)
-            } else {
-                let end = &self.plan.ends[port];
-                self.rig.resolve(port, end.addr.addr(), end.gateway).map_err(|why| {
-                    why.replace(
-                        "give --dst-mac to send without asking",
-                        "is it the device under test's? --tx-gateway and --rx-gateway name others, --switch needs none",
-                    )
-                })?
-            };
+        if self.plan.is_switch {
+            return Ok(());
+        }
+        for (port, end) in self.plan.ends.iter().enumerate() {
+            let next_hop = self.rig.resolve(port, end.addr.addr(), end.gateway).map_err(|why| {
+                why.replace(
+                    "give --dst-mac to send without asking",
+                    "is it the device under test's? --tx-gateway, --rx-gateway and --gateways name others, --switch needs none",
+                )
+            })?;
+            self.next_hops.push(next_hop);
         }
         Ok(())
+    }
+
+    /// The Ethernet address that frames between two ports go to.
+    fn next_hop(&self, from: usize, to: usize) -> Mac {
+        if self.plan.is_switch {
+            return self.rig.mac(to);
+        }
+        self.next_hops.get(from).copied().unwrap_or(Mac::ZERO)
     }
 
     /// Workers of a port that send.
     fn senders(&self, port: usize) -> usize {
         let rings = self.rig.workers.iter().filter(|worker| worker.port == port).count();
-        if port < self.plan.directions() { rings.min(self.plan.flows.into()) } else { 0 }
+        if port < self.plan.senders() { rings.min(self.flows().len()) } else { 0 }
     }
 
-    /// The number that frames sent by a port bear in this trial.
-    fn session_of(&self, port: usize) -> u16 {
-        self.session.wrapping_add(u16::from(port == 1)).max(LEARNING + 1)
+    /// Numbers of the flows of a port: of flow `n` to the receiver `n` modulo their number.
+    fn flows(&self) -> Range<usize> {
+        0..usize::from(self.plan.flows) * (self.plan.ends.len() - 1)
+    }
+
+    /// The number that frames from a port to another bear in this trial.
+    fn session_of(&self, from: usize, to: usize) -> u16 {
+        let ports = self.plan.ends.len();
+        u16::try_from(from * ports + to).map_or(self.session, |pair| self.session + pair)
+    }
+
+    /// Numbers for the next trial, none of which is that of learning frames.
+    fn begin_sessions(&mut self) {
+        let pairs = u16::try_from(self.plan.ends.len().pow(2)).unwrap_or(u16::MAX);
+        self.session = match self.session.checked_add(2 * pairs) {
+            Some(end) => end - pairs,
+            None => LEARNING + 1,
+        };
     }
 
     /// Gives each worker its part of a trial.
     fn prepare(&mut self, spec: &Spec) {
-        self.session = self.session.wrapping_add(2);
+        self.begin_sessions();
         let base_ns = now_ns();
         let span_ns = (spec.load.time_ms() + TIMELINE_SLACK_MS) * MS;
         let is_timed = matches!(spec.load, Load::Steps { .. } | Load::Reset { .. });
         let timeline = || is_timed.then(|| Timeline::new(base_ns, span_ns));
-        let senders = [self.senders(0), self.senders(1)];
-        let sessions = [self.session_of(0), self.session_of(1)];
-        let mut at = [0, 0];
+        let senders: Vec<usize> = (0..self.plan.ends.len()).map(|port| self.senders(port)).collect();
+        let mut at = vec![0; senders.len()];
         for number in 0..self.rig.workers.len() {
             let port = self.rig.workers[number].port;
             let source = (at[port] < senders[port])
-                .then(|| self.source(spec, port, (at[port], senders[port]), sessions[port], timeline()));
+                .then(|| self.source(spec, port, (at[port], senders[port]), timeline()));
             at[port] += 1;
-            let own = Addrs::one(self.plan.ends[port].addr.addr());
-            let mut measure = Measure::new(Expect::Own { session: sessions[1 - port], dst: own });
-            measure.timeline = timeline();
+            let measure = self.measure(port, timeline);
             self.rig.workers[number].prepare(source, measure);
         }
+    }
+
+    /// Counts what a port receives of each port that sends to it.
+    fn measure(&self, port: usize, timeline: impl Fn() -> Option<Timeline>) -> Measure {
+        let own = Addrs::one(self.plan.ends[port].addr.addr());
+        let of = |from: usize| {
+            let mut measure = Measure::new(Expect::Own { session: self.session_of(from, port), dst: own });
+            measure.timeline = timeline();
+            measure
+        };
+        let mut sources = self.plan.sources(port);
+        // To a port that no other sends to, nothing has its own number.
+        let mut measure = of(sources.next().unwrap_or(port));
+        measure.apart = sources.map(of).collect();
+        measure
+    }
+
+    fn target(&self, from: usize, to: usize) -> Target {
+        let headers = Headers {
+            is_v4: self.plan.is_v4(),
+            transport: Transport::Udp,
+            src_mac: self.rig.mac(from),
+            dst_mac: self.next_hop(from, to),
+            ttl: TTL,
+            tos: 0,
+        };
+        Target::new(&headers, self.session_of(from, to))
     }
 
     fn source(
@@ -141,32 +186,24 @@ impl<'t> Pair<'t> {
         spec: &Spec,
         port: usize,
         (at, of): (usize, usize),
-        session: u16,
         timeline: Option<Timeline>,
     ) -> Source {
-        let headers = Headers {
-            is_v4: self.plan.is_v4(),
-            transport: Transport::Udp,
-            src_mac: self.rig.mac(port),
-            dst_mac: self.next_hops[port],
-            ttl: TTL,
-            tos: 0,
-        };
         let address = |port: usize| Addrs::one(self.plan.ends[port].addr.addr());
+        let receivers = self.plan.receivers(port);
         let last = SOURCE_PORT + (self.plan.flows - 1);
-        let ranges = Ranges {
-            src: address(port),
-            dst: address(1 - port),
-            sport: Ports { first: SOURCE_PORT, last },
-            dport: Ports { first: ECHO, last: ECHO },
+        let flows_to = |to: usize| {
+            let (sport, dport) =
+                (grammar::Ports { first: SOURCE_PORT, last }, grammar::Ports { first: ECHO, last: ECHO });
+            let ranges = Ranges { src: address(port), dst: address(to), sport, dport };
+            ranges.flows(self.plan.flows.into(), Pick::Step, 0)
         };
-        let flows = ranges.flows(self.plan.flows.into(), Pick::Step, 0);
+        let to: Vec<Vec<Flow>> = receivers.clone().map(flows_to).collect();
+        let flow = |number: usize| to[number % to.len()][number / to.len()];
         let part = Part { at: at as u64, of: of as u64 };
         let pace = part.pace(spec.load);
         Source {
-            template: Template::new(&headers, session),
-            learning: Template::new(&headers, LEARNING),
-            flows: flows.into_iter().skip(at).step_by(of.max(1)).collect(),
+            targets: receivers.map(|to| self.target(port, to)).collect(),
+            flows: self.flows().skip(at).step_by(of.max(1)).map(flow).collect(),
             first: u32::try_from(at).unwrap_or(0),
             stride: u32::try_from(of).unwrap_or(1),
             at: 0,
@@ -183,18 +220,17 @@ impl<'t> Pair<'t> {
         }
     }
 
-    /// Lets a switch learn where the receiver is: a question from there.
+    /// Lets a switch learn where the receivers are: a question from there.
     fn announce(&mut self) {
-        let [tx, rx] = [0, 1].map(|port| self.plan.ends[port].addr.addr());
-        let mut ask = |port: usize, own: IpAddr, target: IpAddr| {
+        for (port, end) in self.plan.ends.iter().enumerate() {
+            let next = self.plan.receivers(port).next().and_then(|next| self.plan.ends.get(next));
             if let Some(worker) = self.rig.workers.iter_mut().find(|worker| worker.port == port)
-                && let Some(question) = worker.station.ask(own, target)
+                && let Some(next) = next
+                && let Some(question) = worker.station.ask(end.addr.addr(), next.addr.addr())
             {
                 worker.say(&question);
             }
-        };
-        ask(1, rx, tx);
-        ask(0, tx, rx);
+        }
     }
 
     /// Runs the workers through a trial.
@@ -205,6 +241,7 @@ impl<'t> Pair<'t> {
     ) -> Result<(Vec<(usize, Done)>, Times), Broken> {
         let orders = Arc::new(Orders::default());
         let boards: Vec<_> = self.rig.workers.iter().map(|worker| Arc::clone(&worker.board)).collect();
+        let ports: Vec<usize> = self.rig.workers.iter().map(|worker| worker.port).collect();
         let sends: Vec<bool> = self.rig.workers.iter().map(|worker| worker.source.is_some()).collect();
         let body = |mut worker: Worker, orders: &Orders| {
             worker.work(orders);
@@ -213,7 +250,7 @@ impl<'t> Pair<'t> {
         let threads = self.rig.start(&self.plan.cpus, &orders, body).map_err(Broken::Failed)?;
         let senders: Vec<_> =
             boards.iter().zip(sends).filter(|(_, sends)| *sends).map(|(board, _)| board).collect();
-        let led = self.lead(spec, &orders, &boards, &senders, live);
+        let led = self.lead(spec, &orders, (&boards, &ports), &senders, live);
         orders.end();
         self.collect(threads)?;
         let times = led?;
@@ -235,25 +272,21 @@ impl<'t> Pair<'t> {
         &mut self,
         spec: &Spec,
         orders: &Orders,
-        boards: &[Arc<Board>],
+        (boards, ports): (&[Arc<Board>], &[usize]),
         senders: &[&Arc<Board>],
         live: &mut dyn FnMut(Live),
     ) -> Result<Times, Broken> {
         rig::learn(orders, boards, &self.rig.stop);
-        self.has_path |= rig::sum(boards, |board| &board.learned) > 0;
-        if !self.has_path {
-            return Err(self.no_path());
-        }
+        self.find_path(boards, ports)?;
         let (begun, begun_ns) = (Instant::now(), now_ns());
         orders.send(begun_ns);
         let mut shown = begun;
         let mut reset = Reset::new(spec.load, self.plan.reset_command.as_deref());
-        let is = |board: &Board, bit: u8| board.state.load(core::sync::atomic::Ordering::Acquire) & bit != 0;
+        let is = |board: &Board, bit: u8| board.state.load(Ordering::Acquire) & bit != 0;
         while !senders.iter().all(|board| is(board, DONE)) {
             thread::sleep(TICK);
             if let Some(gone) = boards.iter().position(|board| is(board, GONE)) {
-                let port = usize::from(gone >= boards.len() / 2);
-                return Err(Broken::Failed(format!("the device {} is gone", self.rig.device(port))));
+                return Err(Broken::Failed(format!("the device {} is gone", self.rig.device(ports[gone]))));
             }
             if self.rig.stop.is_set() {
                 return Err(Broken::Interrupted);
@@ -261,11 +294,11 @@ impl<'t> Pair<'t> {
             reset.poll(begun)?;
             if shown.elapsed() >= SHOW_EVERY {
                 shown = Instant::now();
-                live(counts(boards, begun));
+                live(so_far(boards, begun));
             }
         }
         let time = begun.elapsed();
-        live(counts(boards, begun));
+        live(so_far(boards, begun));
         let settle = Duration::from_millis(self.plan.settle_ms);
         let ended = Instant::now();
         while ended.elapsed() < settle && !self.rig.stop.is_set() {
@@ -277,49 +310,43 @@ impl<'t> Pair<'t> {
         Ok(Times { begun_ns, time, reset_ms: reset.end()? })
     }
 
-    fn no_path(&self) -> Broken {
-        if self.rig.stop.is_set() {
-            return Broken::Interrupted;
+    /// Whether something arrived at each port that is sent to.
+    fn find_path(&mut self, boards: &[Arc<Board>], ports: &[usize]) -> Result<(), Broken> {
+        for (board, port) in boards.iter().zip(ports) {
+            self.has_path[*port] |= board.learned.load(Ordering::Relaxed) > 0;
         }
-        let ([tx, rx], [from, to]) =
-            ([self.rig.device(0), self.rig.device(1)], [0, 1].map(|at| self.plan.ends[at].addr));
+        let is_silent = |to: &usize| self.plan.sources(*to).next().is_some() && !self.has_path[*to];
+        match (0..self.has_path.len()).rev().find(is_silent) {
+            Some(_) if self.rig.stop.is_set() => Err(Broken::Interrupted),
+            Some(to) => Err(self.no_path(to)),
+            None => Ok(()),
+        }
+    }
+
+    fn no_path(&self, to: usize) -> Broken {
+        let sources: Vec<usize> = self.plan.sources(to).collect();
+        let devices: Vec<&str> = sources.iter().map(|from| self.rig.device(*from)).collect();
+        let nets: Vec<String> = self.plan.ends.iter().map(|end| end.addr.to_string()).collect();
+        let from: Vec<String> =
+            sources.iter().map(|from| self.plan.ends[*from].addr.addr().to_string()).collect();
         Broken::Failed(format!(
-            "no learning frame from {tx} arrives at {rx}: the device under test should forward from {} to {}, and have addresses \
-             in both networks ({})",
-            from.addr(),
-            to.addr(),
+            "no learning frame from {} arrives at {}: the device under test should forward from {} to {}, and have addresses \
+             in {} networks ({})",
+            devices.join(" or "),
+            self.rig.device(to),
+            from.join(" and "),
+            self.plan.ends[to].addr.addr(),
+            if nets.len() == 2 { "both" } else { "all" },
             if self.plan.is_switch {
                 "or pass frames to any Ethernet address".to_owned()
             } else {
-                format!("{from}, {to}")
+                nets.join(", ")
             }
         ))
     }
-
-    fn outcome(&self, spec: &Spec, done: Vec<(usize, Done)>, times: &Times) -> Outcome {
-        let mut ends: [Option<Side>; 2] = [None, None];
-        for (port, done) in done {
-            let side = Side::of(done);
-            let slot = &mut ends[port];
-            *slot = Some(match slot.take() {
-                Some(mut all) => {
-                    all.add(side);
-                    all
-                }
-                None => side,
-            });
-        }
-        let [tx, rx] = ends;
-        let (Some(tx), Some(rx)) = (tx, rx) else { return Outcome { directions: Vec::new() } };
-        let mut directions = vec![direction(spec, &tx, &rx, times)];
-        if self.plan.both_ways {
-            directions.push(direction(spec, &rx, &tx, times));
-        }
-        Outcome { directions }
-    }
 }
 
-impl Tester for Pair<'_> {
+impl Tester for Ports<'_> {
     fn trial(&mut self, spec: &Spec, live: &mut dyn FnMut(Live)) -> Result<Outcome, Broken> {
         if !core::mem::take(&mut self.is_first) {
             self.rig.serve(Duration::from_millis(self.plan.pause_ms));
@@ -332,180 +359,14 @@ impl Tester for Pair<'_> {
         }
         self.prepare(spec);
         let (done, times) = self.conduct(spec, live)?;
-        Ok(self.outcome(spec, done, &times))
+        Ok(counts::outcome(self.plan, spec, done, &times))
     }
 }
 
-fn counts(boards: &[Arc<Board>], begun: Instant) -> Live {
+fn so_far(boards: &[Arc<Board>], begun: Instant) -> Live {
     Live {
         since_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
         sent: rig::sum(boards, |board| &board.sent),
         received: rig::sum(boards, |board| &board.arrived),
-    }
-}
-
-/// One sender of several.
-struct Part {
-    at: u64,
-    of: u64,
-}
-
-/// The pace of a sender.
-struct Pace {
-    pacer: Pacer,
-    frames: Option<u64>,
-    time_ns: u64,
-    next: Option<Phase>,
-}
-
-impl Part {
-    fn pacer(&self, rate: MilliFps) -> Pacer {
-        Pacer::new(Rate::Frames(rate).share(self.at, self.of), 0)
-    }
-
-    fn frames(&self, frames: u64) -> u64 {
-        let until = |n: u64| u128::from(frames) * u128::from(n) / u128::from(self.of.max(1));
-        u64::try_from(until(self.at + 1) - until(self.at)).unwrap_or(frames)
-    }
-
-    fn pace(&self, load: Load) -> Pace {
-        let time_ns = load.time_ms().saturating_mul(MS);
-        let pace = |pacer: Pacer, frames: Option<u64>| Pace { pacer, frames, time_ns, next: None };
-        match load {
-            Load::Unlimited { .. } => pace(Pacer::new(Rate::Max, 0), None),
-            Load::Steady { rate, frames } => pace(self.pacer(rate), Some(self.frames(frames))),
-            Load::Reset { rate, .. } => pace(self.pacer(rate), None),
-            Load::Burst { frames, rate } => {
-                let pacer = rate.map_or_else(|| Pacer::new(Rate::Max, 0), |rate| self.pacer(rate));
-                pace(pacer, Some(self.frames(frames)))
-            }
-            Load::Steps { first, then, time_ms } => {
-                let half_ns = time_ms * MS;
-                let next = Phase { at_ns: half_ns, pacer: self.pacer(then), time_ns: half_ns };
-                Pace { time_ns: u64::MAX, next: Some(next), ..pace(self.pacer(first), None) }
-            }
-        }
-    }
-}
-
-/// Times of a trial.
-struct Times {
-    begun_ns: u64,
-    /// Sending time.
-    time: Duration,
-    reset_ms: Option<f64>,
-}
-
-/// All rings of a port.
-struct Side {
-    measure: Measure,
-    sent: u64,
-    behind_ns: u64,
-    dropped: u64,
-    sent_at: Option<Timeline>,
-}
-
-impl Side {
-    fn of(done: Done) -> Self {
-        Self {
-            dropped: done.stats.rx_dropped + done.stats.rx_errors,
-            measure: done.measure,
-            sent: done.sent,
-            behind_ns: done.behind_ns,
-            sent_at: done.timeline,
-        }
-    }
-
-    fn add(&mut self, other: Self) {
-        self.measure.add(&other.measure);
-        self.sent += other.sent;
-        self.behind_ns = self.behind_ns.max(other.behind_ns);
-        self.dropped += other.dropped;
-        match (&mut self.sent_at, other.sent_at) {
-            (Some(mine), Some(others)) => mine.add(&others),
-            (None, others @ Some(_)) => self.sent_at = others,
-            _ => {}
-        }
-    }
-}
-
-fn direction(spec: &Spec, from: &Side, to: &Side, times: &Times) -> Counts {
-    let tally = &to.measure.tally;
-    let received = to.measure.measured().min(from.sent);
-    let planned_ms = float(spec.load.time_ms());
-    let is_whole = matches!(spec.load, Load::Steady { frames, .. } if frames == from.sent);
-    let took_ms = times.time.as_secs_f64() * 1000.0;
-    Counts {
-        sent: from.sent,
-        received,
-        lost: from.sent - received,
-        duplicated: tally.duplicated + to.measure.measured().saturating_sub(from.sent),
-        reordered: tally.reordered,
-        other: tally.other + tally.plain,
-        tester_dropped: to.dropped,
-        // A whole trial was sent at its rate, whatever the clock of the conductor says.
-        time_ms: if is_whole { planned_ms } else { took_ms },
-        behind_ms: float(from.behind_ns) / 1e6,
-        latency_ns: to.measure.latency(),
-        course: course(spec, from, to, times),
-    }
-}
-
-fn course(spec: &Spec, from: &Side, to: &Side, times: &Times) -> Option<Course> {
-    let (sent, received) = (from.sent_at.as_ref()?, to.measure.timeline.as_ref()?);
-    let begun_ns = times.begun_ns;
-    let end_ns = begun_ns + spec.load.time_ms() * MS;
-    let since = |ns: u64| float(ns.saturating_sub(begun_ns)) / 1e6;
-    let silence = received.gap();
-    let parts = sent.parts(begun_ns, end_ns, PARTS);
-    Some(Course {
-        last_loss_ms: sent.last_loss_ns(received).map(since),
-        silent_from_ms: since(silence.from_ns),
-        silent_to_ms: since(silence.to_ns),
-        reset_ms: times.reset_ms,
-        part_ms: float(spec.load.time_ms()) / float(parts.len().max(1) as u64),
-        sent: parts,
-        received: received.parts(begun_ns, end_ns, PARTS),
-    })
-}
-
-/// The command that resets the device under test, in the middle of a trial.
-struct Reset<'c> {
-    command: Option<&'c str>,
-    at: Duration,
-    begun_ms: Option<f64>,
-    child: Option<Child>,
-}
-
-impl<'c> Reset<'c> {
-    fn new(load: Load, command: Option<&'c str>) -> Self {
-        let at_ms = if let Load::Reset { at_ms, .. } = load { Some(at_ms) } else { None };
-        let command = at_ms.and(command);
-        Self { command, at: Duration::from_millis(at_ms.unwrap_or(0)), begun_ms: None, child: None }
-    }
-
-    /// Starts the command when its time has come.
-    fn poll(&mut self, begun: Instant) -> Result<(), Broken> {
-        let Some(command) = self.command.filter(|_| begun.elapsed() >= self.at) else { return Ok(()) };
-        self.command = None;
-        self.begun_ms = Some(begun.elapsed().as_secs_f64() * 1000.0);
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::null());
-        let child = shell
-            .spawn()
-            .map_err(|why| Broken::Failed(format!("--reset-command: cannot start a shell: {why}")))?;
-        self.child = Some(child);
-        Ok(())
-    }
-
-    /// Ends the test; a command that failed did not reset anything.
-    fn end(self) -> Result<Option<f64>, Broken> {
-        let Some(mut child) = self.child else { return Ok(None) };
-        match child.try_wait() {
-            Ok(Some(status)) if !status.success() => {
-                Err(Broken::Failed(format!("--reset-command ended with {status}: the device was not reset")))
-            }
-            _ => Ok(self.begun_ms),
-        }
     }
 }

@@ -63,8 +63,7 @@ fn source(is_v4: bool, rate: &str, sizes: &str, burst: u32, count: Option<u64>, 
     let ranges = Ranges { src: addrs(is_v4), dst: addrs(is_v4), sport: port, dport: port };
     let headers = Headers { is_v4, transport: Transport::Udp, src_mac: MAC, dst_mac: MAC, ttl: 64, tos: 0 };
     Source {
-        template: Template::new(&headers, SESSION),
-        learning: Template::new(&headers, LEARNING),
+        targets: vec![Target::new(&headers, SESSION)],
         flows: ranges.flows(14, Pick::Step, 1),
         first: 0,
         stride: 1,

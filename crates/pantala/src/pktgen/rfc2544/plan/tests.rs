@@ -18,9 +18,26 @@ fn without_options_a_run_is_as_the_standard_has_it() {
         assert_eq!((plan.trial_ms, plan.settle_ms, plan.pause_ms), (60_000, 2000, 5000));
         assert_eq!((plan.loss_tolerance, plan.tests.as_slice()), (0, &Test::ALL[..]));
         assert_eq!((plan.repeat_of(Test::Latency), plan.repeat_of(Test::BackToBack)), (20, 50));
-        let found = plan.ends.clone().map(|end| format!("{} {}", end.addr, end.gateway));
-        assert_eq!(found, addresses);
+        let found = plan.ends.iter().map(|end| format!("{} {}", end.addr, end.gateway));
+        assert_eq!(found.collect::<Vec<_>>(), addresses);
     }
+}
+
+#[test]
+fn each_port_of_a_mesh_sends_to_all_others_in_turn_and_has_a_network() {
+    let plan = |more: &str| plan(&format!("tap:a tap:b tap:c tap:d --mesh {more}")).unwrap();
+    let mesh = plan("");
+    let order: Vec<Vec<usize>> = (0..mesh.senders()).map(|from| mesh.receivers(from).collect()).collect();
+    assert_eq!(order, [[1, 2, 3], [2, 3, 0], [3, 0, 1], [0, 1, 2]]);
+    assert_eq!(mesh.sources(2).collect::<Vec<_>>(), [0, 1, 3]);
+    let addresses = |plan: Plan| plan.ends.iter().map(|end| end.addr.to_string()).collect::<Vec<_>>();
+    assert_eq!(addresses(mesh), ["198.18.1.2/24", "198.19.1.2/24", "198.18.2.2/24", "198.19.2.2/24"]);
+    assert_eq!(
+        addresses(plan("-6")),
+        ["2001:2:0:1::2/64", "2001:2:0:2::2/64", "2001:2:0:3::2/64", "2001:2:0:4::2/64"]
+    );
+    let given = "10.0.1.9/24,10.0.2.9/24,10.0.3.9/24,10.0.4.9/24";
+    assert_eq!(addresses(plan(&format!("--addrs {given}"))).join(","), given);
 }
 
 #[test]
@@ -102,6 +119,15 @@ fn what_does_not_fit_together_is_explained() {
         ("tap:a tap:b -6 --rx-addr 10.0.0.2/24", "leave -6 out"),
         ("tap:a tap:b --rx-addr 2001:db8::2/64", "give -6 for a run with IPv6"),
         ("tap:a tap:b --switch --rx-gateway 198.19.1.1", "cannot be used with"),
+        ("tap:a tap:b tap:c", "--mesh"),
+        ("tap:a tap:b tap:c --mesh --both-ways", "cannot be used with"),
+        ("tap:a tap:b tap:a --mesh", "tap:a is named twice"),
+        (
+            "tap:a tap:b tap:c --mesh --flows 9000",
+            "--flows 9000 to each of 2 other ports are more than 16000 of a port; use 8000 or less",
+        ),
+        ("tap:a tap:b tap:c --mesh --addrs 10.0.0.2/24,10.0.1.2/24", "--addrs has 2 addresses for 3 ports"),
+        ("tap:a tap:b --tx-addr 10.0.0.2/24 --addrs 10.0.0.2/24,10.0.1.2/24", "cannot be used with"),
         ("tap:a --resume x", "cannot be used with"),
         ("--resume x --trial 2s", "cannot be used with"),
         ("tap:a tap:b --flows 0", "1..=16000"),
