@@ -18,6 +18,7 @@ pub mod mem;
 pub mod memif;
 pub mod netlink;
 pub mod netns;
+pub mod null;
 pub mod pcap;
 pub mod sys;
 pub mod tap;

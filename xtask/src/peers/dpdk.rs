@@ -71,20 +71,25 @@ impl Eal {
     }
 }
 
-/// Packets per second that the running program sends out of `port`: the median of a few slices.
+/// Packets per second that the running program sends out of `port`.
 pub fn sending_rate(eal: &Eal, port: u16, window: Duration) -> Result<f64> {
+    rate_of(eal, port, "opackets", window)
+}
+
+/// How fast a counter of `port` grows, per second: the median of a few slices.
+pub fn rate_of(eal: &Eal, port: u16, counter: &str, window: Duration) -> Result<f64> {
     let telemetry = eal.telemetry()?;
     process::pause(WARM_UP)?;
     let mut rates = Vec::new();
     for _ in 0..SLICES {
-        let (started, before) = (Instant::now(), telemetry.sent(port)?);
+        let (started, before) = (Instant::now(), telemetry.counter(port, counter)?);
         process::pause(window / SLICES)?;
-        let (ended, after) = (Instant::now(), telemetry.sent(port)?);
+        let (ended, after) = (Instant::now(), telemetry.counter(port, counter)?);
         rates.push((after - before) as f64 / (ended - started).as_secs_f64());
     }
     rates.sort_by(f64::total_cmp);
     let rate = f64::midpoint(rates[rates.len() / 2], rates[(rates.len() - 1) / 2]);
-    ensure!(rate > 0.0, "nothing was sent");
+    ensure!(rate > 0.0, "{counter} of port {port} do not grow");
     Ok(rate)
 }
 

@@ -2,6 +2,7 @@
 
 mod cpus;
 mod firewall;
+mod generate;
 mod memif;
 mod null;
 mod offload;
@@ -34,6 +35,7 @@ const PEERS: &[Needed] = &[
     Needed { program: "nft", package: "nftables", why: "the kernel's firewall and address translation" },
     Needed { program: "ip", package: "iproute2", why: "neighbours of the kernel" },
     Needed { program: "ping", package: "iputils-ping", why: "answers under load" },
+    Needed { program: "trafgen", package: "netsniff-ng", why: "a generator of the kernel's packet sockets" },
     Needed { program: "taskset", package: "util-linux", why: "one CPU for each program" },
 ];
 
@@ -45,6 +47,7 @@ pub fn contests() -> Vec<Contest> {
         scale::contests(),
         cpus::contests(),
         veth::contests(),
+        generate::contests(),
         offload::contests(),
         firewall::contests(),
         overload::contests(),

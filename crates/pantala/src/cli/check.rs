@@ -69,6 +69,7 @@ fn devices(config: &Config) -> Vec<String> {
         }
         Device::Tap { .. }
         | Device::Tun { .. }
+        | Device::Null { .. }
         | Device::Memif(_)
         | Device::Mem { .. }
         | Device::Vlan(_)

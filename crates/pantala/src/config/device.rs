@@ -5,6 +5,7 @@
 //!         | "tun:" ifname
 //!         | "af_xdp:" ifname *("," option)
 //!         | "pcap:" infile ["," outfile]
+//!         | "null:" [ "rx=" number ]
 //!         | "memif:" socket *("," memif-option)
 //!         | "mem:" name
 //!         | ("vlan:" | "qinq:") interface "," vid
@@ -48,10 +49,11 @@ const IFNAME_MAX: usize = 15;
 /// Longest name of a wire.
 const WIRE_NAME_MAX: usize = 64;
 const DRIVERS: &[&str] = &[
-    "tap", "tun", "af_xdp", "pcap", "memif", "mem", "vlan", "qinq", "gif", "gre", "vxlan", "bridge", "pppoe",
+    "tap", "tun", "af_xdp", "pcap", "null", "memif", "mem", "vlan", "qinq", "gif", "gre", "vxlan", "bridge",
+    "pppoe",
 ];
 const GRAMMAR: &str = "write tap:NAME, tun:NAME, af_xdp:NAME[,mode=MODE][,queues=N][,share], memif:SOCKET[,id=N][,role=ROLE], \
-                       pcap:IN[,OUT], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE, gre:LOCAL,REMOTE[,key=N], \
+                       pcap:IN[,OUT], null:[rx=N], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE, gre:LOCAL,REMOTE[,key=N], \
                        vxlan:VNI,LOCAL[,REMOTE][,port=N], bridge:[INTERFACE[,INTERFACE…]] or \
                        pppoe:INTERFACE[,service=NAME][,ac=NAME]";
 
@@ -87,6 +89,11 @@ pub enum Device {
         /// Sent packets are written here; if `None` they are counted and forgotten.
         output: Option<PathBuf>,
     },
+    /// No wire: what is sent is forgotten.
+    Null {
+        /// Bytes of the frames of zeros that are received without end; 0 if none are.
+        receives: u16,
+    },
     /// Shared memory with another program.
     Memif(Memif),
     /// An end of a wire to another stack of the same program, which has given it this name ([`super::Config::wires`]).
@@ -121,8 +128,8 @@ pub enum XdpMode {
 }
 
 impl Device {
-    /// The driver's word in the configuration: `tap`, `tun`, `af_xdp`, `pcap`, `memif`, `mem`, `vlan`, `qinq`, `gif`, `gre`, `vxlan`,
-    /// `bridge`, `pppoe`.
+    /// The driver's word in the configuration: `tap`, `tun`, `af_xdp`, `pcap`, `null`, `memif`, `mem`, `vlan`, `qinq`, `gif`, `gre`,
+    /// `vxlan`, `bridge`, `pppoe`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         match self {
@@ -130,6 +137,7 @@ impl Device {
             Self::Tun { .. } => "tun",
             Self::AfXdp { .. } => "af_xdp",
             Self::Pcap { .. } => "pcap",
+            Self::Null { .. } => "null",
             Self::Memif(_) => "memif",
             Self::Mem { .. } => "mem",
             Self::Vlan(vlan) => vlan.kind.word(),
@@ -148,6 +156,7 @@ impl Device {
             Self::Tun { .. } => "tun",
             Self::AfXdp { .. } => "xdp",
             Self::Pcap { .. } => "pcap",
+            Self::Null { .. } => "null",
             Self::Memif(_) => "memif",
             Self::Mem { .. } => "mem",
             Self::Vlan(vlan) => vlan.kind.word(),
@@ -198,6 +207,7 @@ impl Device {
         match self {
             Self::Tap { host } | Self::Tun { host } | Self::AfXdp { host, .. } => Some(host),
             Self::Pcap { .. }
+            | Self::Null { .. }
             | Self::Memif(_)
             | Self::Mem { .. }
             | Self::Vlan(_)
@@ -218,6 +228,7 @@ impl Device {
             "tun" => Ok(Self::Tun { host: host_name(rest)? }),
             "af_xdp" => af_xdp(rest),
             "pcap" => pcap(rest),
+            "null" => null(rest),
             "memif" => Memif::parse(rest).map(Self::Memif),
             "mem" => Ok(Self::Mem { wire: wire_name(rest)? }),
             "vlan" => Vlan::parse(TagKind::Customer, rest).map(Self::Vlan),
@@ -249,6 +260,8 @@ impl fmt::Display for Device {
                 write!(f, "pcap:{}", input.display())?;
                 output.as_ref().map_or(Ok(()), |path| write!(f, ",{}", path.display()))
             }
+            Self::Null { receives: 0 } => f.write_str("null:"),
+            Self::Null { receives } => write!(f, "null:rx={receives}"),
             Self::Memif(memif) => memif.fmt(f),
             Self::Mem { wire } => write!(f, "mem:{wire}"),
             Self::Vlan(vlan) => vlan.fmt(f),
@@ -327,6 +340,26 @@ fn pcap(rest: &str) -> Result<Device, Wrong> {
         return Err(Wrong::new("a pcap device needs the name of a file", "write pcap:IN or pcap:IN,OUT"));
     }
     Ok(Device::Pcap { input: input.into(), output: output.map(PathBuf::from) })
+}
+
+fn null(rest: &str) -> Result<Device, Wrong> {
+    const LENGTHS: RangeInclusive<u16> = 60..=1514;
+    let wrong = || {
+        let help = format!(
+            "write null: for a device that receives nothing, or null:rx=N for frames of {} to {} bytes without end",
+            LENGTHS.start(),
+            LENGTHS.end()
+        );
+        Wrong::new(format!("unknown option `{rest}` of null"), help)
+    };
+    if rest.is_empty() {
+        return Ok(Device::Null { receives: 0 });
+    }
+    let receives = rest.strip_prefix("rx=").and_then(|number| number.parse().ok());
+    receives
+        .filter(|number| LENGTHS.contains(number))
+        .map(|receives| Device::Null { receives })
+        .ok_or_else(wrong)
 }
 
 fn wire_name(name: &str) -> Result<String, Wrong> {

@@ -117,6 +117,7 @@ impl Attached {
                 DeviceMode::Tap
                 | DeviceMode::Tun
                 | DeviceMode::Pcap
+                | DeviceMode::Null
                 | DeviceMode::Memif
                 | DeviceMode::Mem
                 | DeviceMode::Vlan

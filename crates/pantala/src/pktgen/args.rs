@@ -16,7 +16,7 @@ use crate::config::Device;
 
 pub(crate) const HELP: &str = "\
 DEVICE  as in the configuration: tap:NAME, af_xdp:NAME[,mode=MODE][,queues=N],
-        memif:SOCKET[,...], pcap:IN[,OUT]
+        memif:SOCKET[,...], pcap:IN[,OUT], null:[rx=N]
 ADDRS   an address, two with a dash, or a prefix
 PORTS   a port, or two with a dash
 SIZES   a size, two with a dash, sizes with commas (and weights:

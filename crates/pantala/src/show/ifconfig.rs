@@ -287,6 +287,7 @@ fn device_line(device: &DeviceInfo) -> String {
         DeviceMode::Tap
         | DeviceMode::Tun
         | DeviceMode::Pcap
+        | DeviceMode::Null
         | DeviceMode::Memif
         | DeviceMode::Mem
         | DeviceMode::Vlan

@@ -366,7 +366,31 @@ fn send_to(track: &Track, family: Family, mac: &str) -> (Option<i32>, Value) {
     (said.code, serde_json::from_str(&said.out).unwrap_or_else(|why| panic!("{why}: {said:?}")))
 }
 
+fn a_device_without_a_wire_takes_everything_and_gives_frames_without_end() {
+    let _permit = Permit::wait();
+    let place = namespace();
+    for family in Family::BOTH {
+        let (src, dst) = (net(family, 1, 2).addr(), net(family, 2, 2).addr());
+        let line =
+            format!("pktgen -i null: --src {src} --dst {dst} --dst-mac 02:00:00:00:00:01 --count 100000");
+        let said: Said = start(&place, &line).wait_with_output().unwrap().into();
+        let summary: Value = serde_json::from_str(&said.out).unwrap_or_else(|why| panic!("{why}: {said:?}"));
+        assert_eq!((count(&summary, "/sent/frames"), count(&summary, "/received/frames")), (100_000, 0));
+    }
+    let said: Said =
+        start(&place, "pktgen -i null:rx=60 --sink --time 1s").wait_with_output().unwrap().into();
+    let summary: Value = serde_json::from_str(&said.out).unwrap_or_else(|why| panic!("{why}: {said:?}"));
+    assert!(count(&summary, "/received/other") > 100_000, "{summary:#}");
+    let said: Said =
+        start(&place, "pktgen -i null:rx=59 --sink --time 1s").wait_with_output().unwrap().into();
+    assert!(
+        said.code == Some(2) && said.err.contains("null:rx=N for frames of 60 to 1514 bytes"),
+        "{said:?}"
+    );
+}
+
 harness::tests![
+    a_device_without_a_wire_takes_everything_and_gives_frames_without_end,
     at_a_low_rate_nothing_is_lost_by_any_router_over_any_device,
     between_veths_pantala_forwards_what_af_xdp_sends,
     what_a_router_discards_is_missed,

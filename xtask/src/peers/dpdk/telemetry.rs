@@ -22,11 +22,6 @@ impl Telemetry {
         Ok(telemetry)
     }
 
-    /// Packets that the port has taken to send so far.
-    pub fn sent(&self, port: u16) -> Result<u64> {
-        self.counter(port, "opackets")
-    }
-
     /// A counter of the port: `ipackets`, `opackets`, `imissed`, `oerrors`.
     pub fn counter(&self, port: u16, name: &str) -> Result<u64> {
         let answer = self.ask(&format!("/ethdev/stats,{port}"))?;

@@ -3,7 +3,7 @@
 //! Server and `wrk` have a CPU each. The kernel processes received packets on the CPU of their receiver
 //! (RPS), for nginx and `wrk` alike.
 
-mod host;
+pub(super) mod host;
 mod wrk;
 
 use core::time::Duration;

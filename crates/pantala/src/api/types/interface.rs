@@ -420,6 +420,8 @@ pub enum DeviceMode {
     Generic,
     /// Capture files.
     Pcap,
+    /// None: what is sent is forgotten.
+    Null,
     /// Shared memory with another program.
     Memif,
     /// In-process wire.

@@ -394,6 +394,9 @@ fn rings(draft: &DraftInterface, report: &mut Report<'_>) {
         Device::Pcap { .. } if rings.value != 1 => {
             report.add(&rings.span, "a capture file has one ring", "leave out `rings`");
         }
+        Device::Null { .. } if rings.value != 1 => {
+            report.add(&rings.span, "a device without a wire has one ring", "leave out `rings`");
+        }
         Device::Memif(_) if rings.value > RINGS_MAX.into() => {
             let help = format!("use {RINGS_MAX} or less, and the same number at both ends");
             report.add(&rings.span, format!("{} rings are too many for memif", rings.value), help);

@@ -4,6 +4,7 @@ mod af_xdp;
 pub(crate) mod lifeline;
 mod mem;
 mod memif;
+mod null;
 mod pcap;
 mod restore;
 mod steering;
@@ -186,7 +187,7 @@ pub(crate) fn rings(
             let queues = af_xdp::queues(interface, host, queues.clone(), netlink)?;
             Ok(queues.end() - queues.start() + 1)
         }
-        Device::Pcap { .. } => Ok(1),
+        Device::Pcap { .. } | Device::Null { .. } => Ok(1),
         Device::Memif(_) => Ok(interface.rings.unwrap_or(memif::RINGS)),
         Device::Mem { wire } => mem::rings(interface, wire, wires, cpus),
         Device::Vlan(_) | Device::Tunnel(_) | Device::Vxlan(_) | Device::Bridge(_) | Device::Pppoe(_) => {
@@ -249,6 +250,7 @@ pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) ->
             opened
         }
         Device::Pcap { input, output } => pcap::open(interface, input, output.as_deref(), workshop.cpus)?,
+        Device::Null { receives } => null::open(interface, usize::from(*receives), workshop.cpus),
         Device::Memif(memif) => memif::open(interface, unit, memif, workshop)?,
         Device::Mem { wire } => mem::open(interface, unit, wire, workshop)?,
         Device::Vlan(_) => logical(DeviceMode::Vlan, Mac::default(), MTU),

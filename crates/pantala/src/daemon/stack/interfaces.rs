@@ -426,6 +426,7 @@ const fn media(facts: &Facts) -> &'static str {
         DeviceMode::Tap
         | DeviceMode::Tun
         | DeviceMode::Pcap
+        | DeviceMode::Null
         | DeviceMode::Memif
         | DeviceMode::Mem
         | DeviceMode::Vlan

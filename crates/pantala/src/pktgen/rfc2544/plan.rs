@@ -309,6 +309,9 @@ fn usable(device: &Device) -> Result<(), String> {
         Device::Pcap { .. } => Err(format!(
             "{device} is a file: what is read from it was not sent by the tester; use tap:, af_xdp: or memif:"
         )),
+        Device::Null { .. } => {
+            Err(format!("{device} has no wire: nothing that is sent comes back; use tap:, af_xdp: or memif:"))
+        }
         Device::Mem { .. } => {
             Err(format!("{device} is a wire inside of one program; use tap:, af_xdp: or memif:"))
         }

@@ -269,13 +269,13 @@ fn objects() -> Result<()> {
     Ok(std::fs::write(folder().join("bulk"), vec![b'b'; BULK_BYTES])?)
 }
 
-fn ip(args: &[&str]) -> Result<()> {
+pub fn ip(args: &[&str]) -> Result<()> {
     let mut command = Command::new("ip");
     command.args(args);
     run(command)
 }
 
-fn inside(netns: &str, args: &[&str]) -> Command {
+pub fn inside(netns: &str, args: &[&str]) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", netns]).args(args);
     command

@@ -64,6 +64,7 @@ fn refusal(device: &Device, is_port: bool) -> Option<(&'static str, &'static str
             Some(("an interface without link addresses has no twin", "leave `punt` out"))
         }
         Device::Pcap { .. } => Some(("a capture file has no twin", "leave `punt` out")),
+        Device::Null { .. } => Some(("a device without a wire has no twin", "leave `punt` out")),
         _ if device.is_shared() => Some((
             "an interface that is shared with the kernel has no twin: the kernel has the interface itself",
             "leave out `punt`, or `,share`",
