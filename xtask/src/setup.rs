@@ -51,6 +51,7 @@ const NEEDED: &[Needed] = &[
     },
     Needed { program: "iperf3", package: "iperf3", why: "throughput, with another at the other end" },
     Needed { program: "nfcapd", package: "nfdump", why: "a collector of flows" },
+    Needed { program: "sfcapd", package: "nfdump-sflow", why: "a collector of samples" },
     Needed { program: "nginx", package: "nginx-light", why: "an unmodified program on pantala" },
     Needed { program: "haproxy", package: "haproxy", why: "another, before nginx" },
     Needed { program: "redis-server", package: "redis-server", why: "another" },

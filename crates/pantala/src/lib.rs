@@ -115,6 +115,7 @@ mod firewall;
 #[cfg(feature = "cli")]
 mod interrupt;
 mod ipfix;
+mod sflow;
 #[cfg(feature = "cli")]
 mod iperf;
 mod mac;

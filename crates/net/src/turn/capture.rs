@@ -6,7 +6,9 @@
 
 mod buffer;
 mod link_header;
+mod sampling;
 
+use core::num::NonZeroU32;
 use std::sync::Arc;
 
 use pkt::{Pkt, PktVec};
@@ -14,6 +16,7 @@ use wire::bpf::{Insn, Packet, Program};
 
 use self::buffer::Mark;
 pub use self::buffer::{BUFFER_MAX, BUFFER_MIN, Buffer, Record};
+use self::sampling::Sampler;
 use crate::base::drop::DropReason;
 use crate::base::time::Instant;
 use crate::link::driver::Driver;
@@ -60,6 +63,9 @@ pub struct Selection {
     pub snap_len: usize,
     /// The filter, of frames that begin with an Ethernet header.
     pub filter: Option<Program<Box<[Insn]>>>,
+    /// Of how many received packets one is looked at, on average and by chance; `None` for each. What is sent or dropped is
+    /// not sampled.
+    pub sampling: Option<NonZeroU32>,
 }
 
 /// Counts of a capture on a CPU.
@@ -93,6 +99,8 @@ struct Capture {
     selection: Arc<Selection>,
     store: Buffer,
     counts: Counts,
+    /// Chooses packets, if not each is looked at.
+    sampler: Option<Sampler>,
     /// The state before each packet that is offered to a device.
     offered: Vec<(Mark, Counts)>,
 }
@@ -121,7 +129,9 @@ pub fn attach(cpu: &mut Cpu, id: CaptureId, selection: Arc<Selection>, store: Bu
         return Err(TooMany);
     }
     let offered = Vec::with_capacity(pkt::VEC_MAX);
-    captures.list.push(Capture { id, selection, store, counts: Counts::default(), offered });
+    let seed = u64::from(id.0) << 32 | u64::from(cpu.id.0);
+    let sampler = selection.sampling.map(|of| Sampler::new(of, seed));
+    captures.list.push(Capture { id, selection, store, counts: Counts::default(), sampler, offered });
     cpu.watched = true;
     Ok(())
 }
@@ -150,7 +160,9 @@ pub fn detach(cpu: &mut Cpu, id: CaptureId) -> Option<Buffer> {
 #[inline(never)]
 pub(crate) fn received(cpu: &mut Cpu, ifindex: IfIndex, frames: &PktVec) {
     let Cpu { captures, tables, now, .. } = cpu;
-    if let Some(captures) = captures {
+    let Some(captures) = captures else { return };
+    captures.sample((*now, ifindex), tables, frames);
+    if captures.list.iter().any(|capture| capture.sampler.is_none()) {
         frames.iter().for_each(|pkt| captures.see((*now, ifindex, Place::In), tables, pkt));
     }
 }
@@ -176,6 +188,9 @@ impl Captures {
         driver: &mut dyn Driver,
         pool: &mut pkt::Pool,
     ) {
+        if !self.list.iter().any(|capture| capture.selection.places.tx) {
+            return driver.tx(pool, pkts);
+        }
         let offered = pkts.len();
         self.list.iter_mut().for_each(|capture| capture.offered.clear());
         for pkt in pkts.iter() {
@@ -198,7 +213,22 @@ impl Captures {
             pkt.head()
         };
         let seen = Seen { at, ifindex, place, bytes, len };
-        list.iter_mut().for_each(|capture| capture.see(tables, seen, untagged));
+        let of_each = list.iter_mut().filter(|capture| capture.sampler.is_none());
+        of_each.for_each(|capture| capture.see(tables, seen, untagged));
+    }
+
+    /// Those of the frames that are chosen, for captures that do not look at each. Only their first buffer is seen.
+    fn sample(&mut self, (at, ifindex): (Instant, IfIndex), tables: &Tables, frames: &PktVec) {
+        let Self { list, untagged, .. } = self;
+        for capture in list {
+            let Some(sampler) = &mut capture.sampler else { continue };
+            let mut chosen = sampler.choose(frames.len());
+            while let Some(pkt) = chosen.and_then(|at| frames.iter().nth(at)) {
+                let seen = Seen { at, ifindex, place: Place::In, bytes: pkt.head(), len: pkt.len() };
+                capture.see(tables, seen, untagged);
+                chosen = capture.sampler.as_mut().and_then(|sampler| sampler.choose(frames.len()));
+            }
+        }
     }
 
     /// A packet that has lost its link header gets it back, or one without addresses if there was none.

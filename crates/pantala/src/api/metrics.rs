@@ -9,7 +9,7 @@ use super::firewall::firewall_metrics;
 use super::stack::{Stack, Web};
 use super::types::{
     Counters, Error, HttpListener, Interface, InterfaceCounters, InterfaceFlag, IpfixStatus, MemifFaults,
-    MemifInfo, MemifState, Netisr, OutputQueue, Pool, Programs, RouteSource, RouteSourceState,
+    MemifInfo, MemifState, Netisr, OutputQueue, Pool, Programs, RouteSource, RouteSourceState, SflowStatus,
 };
 use crate::serve::Hit;
 
@@ -28,6 +28,7 @@ pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     route_sources(&mut page, &stack.route_sources()?);
     http(&mut page, stack.http().as_ref());
     ipfix(&mut page, stack.ipfix().as_ref());
+    sflow(&mut page, stack.sflow().as_ref());
     programs(&mut page, stack.programs()?.as_ref());
     Ok(page.0)
 }
@@ -278,6 +279,26 @@ fn ipfix(page: &mut Page, status: Option<&IpfixStatus>) {
     let Some(status) = status else { return };
     for (name, kind, help, read) in IPFIX {
         page.head(name, kind, help);
+        page.value(name, &[], read(status));
+    }
+}
+
+type PerSflow = (&'static str, &'static str, fn(&SflowStatus) -> u64);
+
+const SFLOW: &[PerSflow] = &[
+    ("pantala_sflow_flow_samples_total", "Samples of frames sent to the collector.", |all| all.flow_samples),
+    ("pantala_sflow_counter_samples_total", "Samples of counters sent to the collector.", |all| {
+        all.counter_samples
+    }),
+    ("pantala_sflow_datagrams_total", "Datagrams sent to the collector.", |all| all.datagrams),
+    ("pantala_sflow_lost_total", "Samples that could not be sent.", |all| all.lost),
+    ("pantala_sflow_dropped_total", "Chosen frames for which there was no room.", |all| all.dropped),
+];
+
+fn sflow(page: &mut Page, status: Option<&SflowStatus>) {
+    let Some(status) = status else { return };
+    for (name, help, read) in SFLOW {
+        page.head(name, "counter", help);
         page.value(name, &[], read(status));
     }
 }

@@ -14,8 +14,8 @@ use super::types::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, ErrorKind, Family, HttpListener,
     Interface, InterfaceChange, IpfixStatus, Latencies, Learned, LearnedLink, Monitored, Neighbour,
     NeighbourRequest, Netisr, OffloadedFlow, Pool, ReloadRequest, Reloaded, Ring, RingChange, Route,
-    RouteAnswer, RouteEdit, RoutePage, RouteSource, RunningConfiguration, StackChange, Sysctl, SysctlChange,
-    SysctlChanged, TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
+    RouteAnswer, RouteEdit, RoutePage, RouteSource, RunningConfiguration, SflowStatus, StackChange, Sysctl,
+    SysctlChange, SysctlChanged, TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
 };
 use crate::Mac;
 use crate::serve::Hit;
@@ -88,6 +88,11 @@ pub trait Stack: Filter + Sockets + Send {
 
     /// The exporter of flows, if there is one.
     fn ipfix(&mut self) -> Option<IpfixStatus> {
+        None
+    }
+
+    /// The exporter of samples, if there is one.
+    fn sflow(&mut self) -> Option<SflowStatus> {
         None
     }
 

@@ -41,6 +41,7 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         admin: draft.admin.clone(),
         http: draft.http.clone(),
         ipfix: draft.ipfix,
+        sflow: draft.sflow,
         programs: draft.programs.clone(),
         wires: Wires::new(),
         force: false,

@@ -15,14 +15,14 @@ use wire::ether::{Mac, ParseMacError};
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::punt::Punt;
-use super::{Admin, Http, Ipfix, Programs, RouteSources, Seccomp};
+use super::{Admin, Http, Ipfix, Programs, RouteSources, Seccomp, Sflow};
 use super::{
     Autoconf, Device, Dhcp6Client, Dhcp6Server, DhcpClient, DhcpRelay, DhcpServer, KernelPorts, MOST_RINGS,
     Policy, Polling, Ppp, PrefixFrom, Publish, Ra, RxCsum, Serve, Service,
 };
 use super::{
     admin, autoconf, dhcp, dhcp_client, dhcp_relay, dhcp6_client, dhcp6_server, fdb, http, ipfix, limits,
-    ppp, programs, publish, punt, ra, route_sources, serve, service, sysctl,
+    ppp, programs, publish, punt, ra, route_sources, serve, service, sflow, sysctl,
 };
 use crate::firewall::section;
 use diagnostic::did_you_mean;
@@ -48,6 +48,7 @@ const TOP: &[&str] = &[
     "admin",
     "http",
     "ipfix",
+    "sflow",
     "programs",
 ];
 const POLLING: &[&str] = &["policy", "each_burst", "burst_max", "turn_us", "user_frac"];
@@ -141,6 +142,7 @@ pub(crate) struct Draft {
     pub(crate) admin: Admin,
     pub(crate) http: Option<Http>,
     pub(crate) ipfix: Option<Ipfix>,
+    pub(crate) sflow: Option<Sflow>,
     pub(crate) programs: Option<Programs>,
 }
 
@@ -251,6 +253,7 @@ impl Draft {
             admin: admin::read(top, report),
             http: http::read(top, report),
             ipfix: ipfix::read(top, report),
+            sflow: sflow::read(top, report),
             programs: programs::read(top, report),
         }
     }

@@ -42,7 +42,7 @@ pub(super) fn read(top: &Fields<'_>, report: &mut Report<'_>) -> Option<Ipfix> {
     Some(Ipfix { collector: collector?.value, active_timeout_s, inactive_timeout_s, template_s, domain })
 }
 
-fn collector(text: &str) -> Result<SocketAddr, Wrong> {
+pub(super) fn collector(text: &str) -> Result<SocketAddr, Wrong> {
     let help = "write an address and a port, as in 192.0.2.9:4739 or [2001:db8::9]:4739";
     let addr: SocketAddr = text.parse().map_err(|_| Wrong::new(format!("bad address `{text}`"), help))?;
     if addr.port() == 0 || addr.ip().is_unspecified() {

@@ -20,6 +20,7 @@ mod draft;
 mod fdb;
 mod http;
 mod ipfix;
+mod sflow;
 mod stp;
 pub(crate) mod fields;
 pub(crate) mod problem;
@@ -63,6 +64,7 @@ pub use ra::Ra;
 pub use route_sources::{Common, Fpm, KernelTable, RouteSources};
 pub use serve::Serve;
 pub use service::{Service, ServiceKind};
+pub use sflow::Sflow;
 pub use stp::{Stp, StpPort};
 pub use sysctl::Sysctls;
 
@@ -128,6 +130,8 @@ pub struct Config {
     pub http: Option<Http>,
     /// Export of flows, if the file has a section for it.
     pub ipfix: Option<Ipfix>,
+    /// Export of samples, if the file has a section for it.
+    pub sflow: Option<Sflow>,
     /// Unmodified programs on this stack, if the file has a section for them.
     pub programs: Option<Programs>,
     /// The ends of wires that devices `mem:NAME` mean. No file has them: the program that embeds the stack puts them here.

@@ -20,6 +20,7 @@ use super::ring_placement::RingPlacement;
 use super::route_sources::RouteSources;
 use super::routing::Routing;
 use super::running::{RunningConfig, Source};
+use super::sflow::SflowService;
 use super::stack::capture::Captures;
 use super::stack::changes::Readers;
 use super::twins::Twins;
@@ -95,6 +96,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         programs: None,
         http: Arc::default(),
         ipfix: IpfixService::default(),
+        sflow: SflowService::default(),
         sysctls: Sysctls::default(),
         secret: stable_secret::secret().map_err(system("draw a key"))?,
         waiting: Arc::default(),
@@ -130,6 +132,7 @@ fn nothing_of(config: &Config) -> Config {
         services: Vec::new(),
         http: None,
         ipfix: None,
+        sflow: None,
         firewall: None,
         sysctl: config::Sysctls::new(),
         ..config.clone()

@@ -27,6 +27,7 @@ use super::routing::{Edits, Routing};
 use super::running::RunningConfig;
 use super::service_manager::ServiceManager;
 use super::services::Started;
+use super::sflow::SflowService;
 use super::stack::capture::Captures;
 use super::stack::changes::Readers;
 use super::stack::ping::Running;
@@ -84,6 +85,7 @@ pub(crate) struct Control {
     pub(super) http: Arc<HttpService>,
     /// Export of flows.
     pub(super) ipfix: IpfixService,
+    pub(super) sflow: SflowService,
     /// Values of sysctl variables.
     pub(crate) sysctls: Sysctls,
     /// Secret of stable interface identifiers.

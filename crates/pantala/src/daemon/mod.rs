@@ -14,7 +14,7 @@
 //! | [`dhcp`], [`dhcp_clients`] | DHCP servers, and clients |
 //! | [`pppoe_clients`] | PPPoE clients |
 //! | [`routing`], [`route_sources`] | the table of routes, and those of FRR and of the kernel |
-//! | [`ipfix`] | flows, told to a collector |
+//! | [`ipfix`], [`sflow`] | flows and samples, told to a collector |
 //! | [`hotplug`] | devices that go and come back |
 //! | [`control`], [`admin`], [`reload`], [`running`], [`switch`], [`ra_updates`], [`stack`] | the control thread: what it knows, what it changes, learns and answers |
 //! | [`signals`], [`service_manager`], [`identity`], [`privileges`], [`entropy`], [`memory`], [`cgroup`], [`clock`], [`log`] | the operating system |
@@ -47,6 +47,7 @@ mod hotplug;
 mod identity;
 mod idle;
 mod ipfix;
+mod sflow;
 pub(crate) mod ra_updates;
 pub(crate) mod log;
 mod stable_secret;
@@ -120,6 +121,7 @@ pub(crate) async fn attend(
             () = waiting.run() => {}
             never = admin::serve_http(control) => match never {},
             never = ipfix::serve(control) => match never {},
+            never = sflow::serve(control) => match never {},
             () = crashed.notified() => {
                 outcome = Err(StackError::Netisr("a netisr has panicked; the stack ends".to_owned()));
             }

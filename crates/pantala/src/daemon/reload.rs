@@ -160,6 +160,12 @@ impl Control {
         }
         if scope == Scope::All {
             done.http = self.next_http(&new, &mut plan.sentences)?;
+            if self.config.sflow != new.sflow {
+                plan.sentences.push(new.sflow.map_or_else(
+                    || "no samples exported".to_owned(),
+                    |sflow| format!("one of {} frames told to {}", sflow.sampling, sflow.collector),
+                ));
+            }
             if self.config.ipfix != new.ipfix {
                 plan.sentences.push(new.ipfix.map_or_else(
                     || "no flows exported".to_owned(),
@@ -424,6 +430,7 @@ impl Control {
         self.settle_dhcp(done.leases);
         self.settle_http(done.http);
         self.ipfix.changed.notify_one();
+        self.sflow.changed.notify_one();
     }
 }
 

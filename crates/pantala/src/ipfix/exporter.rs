@@ -32,6 +32,7 @@ struct Flow {
     /// Round in which its state was there last.
     round: u64,
     is_closed: bool,
+    tcp_flags: u8,
     nat: Option<PostNat>,
 }
 
@@ -95,6 +96,7 @@ impl Exporter {
         }
         let key = (state.proto, state.src, state.src_port, state.dst, state.dst_port);
         let totals = Totals { packets: state.packets, bytes: state.bytes };
+        let tcp_flags = state.tcp_flags.unwrap_or(0);
         let is_closed = matches!(state.phase.as_deref(), Some("closed" | "reset"));
         if let Some(flow) = self.flows.get_mut(&key) {
             if totals.packets < flow.seen.packets {
@@ -109,14 +111,14 @@ impl Exporter {
                 (flow.seen, flow.changed_ms) = (totals, now_ms);
             }
             flow.nat = flow.nat.or_else(|| nat(&key));
-            (flow.round, flow.is_closed) = (self.round, is_closed);
+            (flow.round, flow.is_closed, flow.tcp_flags) = (self.round, is_closed, tcp_flags);
             return;
         }
         if self.flows.len() >= FLOWS_MAX {
             self.counts.passed_over += 1;
             return;
         }
-        let flow = Flow { seen: totals, is_closed, ..Flow::new(now_ms, self.round, nat(&key)) };
+        let flow = Flow { seen: totals, is_closed, tcp_flags, ..Flow::new(now_ms, self.round, nat(&key)) };
         self.flows.insert(key, flow);
     }
 
@@ -185,6 +187,7 @@ impl Flow {
             exported: none,
             round,
             is_closed: false,
+            tcp_flags: 0,
             nat,
         }
     }
@@ -203,6 +206,7 @@ impl Flow {
             src_port,
             dst_port,
             proto,
+            tcp_flags: self.tcp_flags,
             reason,
             packets,
             bytes: self.seen.bytes.saturating_sub(before.bytes),
@@ -243,6 +247,7 @@ mod tests {
             dst: "192.0.2.2".parse().unwrap(),
             dst_port: 80,
             phase: phase.map(str::to_owned),
+            tcp_flags: Some(2),
             flow: None,
         }
     }

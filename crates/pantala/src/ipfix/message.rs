@@ -37,6 +37,7 @@ pub(crate) struct Record {
     pub(crate) src_port: u16,
     pub(crate) dst_port: u16,
     pub(crate) proto: u8,
+    pub(crate) tcp_flags: u8,
     pub(crate) reason: Reason,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
@@ -55,9 +56,10 @@ enum Kind {
 }
 
 /// Information elements that all records end with: number and length.
-const COMMON: [(u16, u16); 8] = [
+const COMMON: [(u16, u16); 9] = [
     (7, 2),   // sourceTransportPort
     (11, 2),  // destinationTransportPort
+    (6, 2),   // tcpControlBits
     (4, 1),   // protocolIdentifier
     (136, 1), // flowEndReason
     (2, 8),   // packetDeltaCount
@@ -119,7 +121,7 @@ impl Record {
         }
         to.extend(self.src_port.to_be_bytes());
         to.extend(self.dst_port.to_be_bytes());
-        to.extend([self.proto, self.reason as u8]);
+        to.extend([0, self.tcp_flags, self.proto, self.reason as u8]);
         for number in [self.packets, self.bytes, self.start_ms, self.end_ms] {
             to.extend(number.to_be_bytes());
         }
@@ -215,6 +217,7 @@ mod tests {
             src_port: 1,
             dst_port: 443,
             proto: 6,
+            tcp_flags: 27,
             reason: Reason::EndOfFlow,
             packets: 3,
             bytes: 180,

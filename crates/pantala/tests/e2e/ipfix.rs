@@ -105,6 +105,12 @@ fn collector_reads_flows_of_both_families_with_their_counts_and_their_nat() {
         assert_eq!(sum(&datagrams, "in_bytes"), 3 * family.pick(128, 148), "{datagrams:#?}");
         assert_eq!((&datagrams[0]["src_port"], &datagrams[0]["dst_port"]), (&source.into(), &port.into()));
         let stream = until_right("the stream is told", || of(6), |flows| sum(flows, "in_bytes") > 1_000_000);
+        assert!(
+            stream.iter().any(|flow| flow["tcp_flags"]
+                .as_str()
+                .is_some_and(|flags| flags.contains('S') && flags.contains('F') && flags.contains('A'))),
+            "{stream:#?}"
+        );
         if let Some(outside) = family.pick(Some(b.router(family).to_string()), None) {
             for flow in datagrams.iter().chain(&stream) {
                 assert_eq!(flow["src4_xlt_ip"], outside, "{flow:#}");

@@ -32,6 +32,7 @@ mod flow_offload;
 mod interop;
 mod iperf;
 mod ipfix;
+mod sflow;
 mod lifecycle;
 mod load;
 mod memif;
@@ -93,6 +94,7 @@ harness::main![
     interop::sizes,
     iperf,
     ipfix,
+    sflow,
     lifecycle,
     load,
     memif,

@@ -1,5 +1,7 @@
 //! One state: two cache lines.
 
+use wire::tcp::Flags;
+
 use super::key::{End, Flow, Key};
 use super::tcp::{Phase, Track};
 use crate::base::collections::wheel::{Linked, Links, NIL};
@@ -126,6 +128,11 @@ impl State {
     #[must_use]
     pub const fn phase(&self) -> Option<Phase> {
         if self.is_tcp() { Some(self.stage()) } else { None }
+    }
+
+    /// Returns the flags that were seen of its connection, if it is TCP.
+    pub(super) fn tcp_flags(&self) -> Option<Flags> {
+        self.is_tcp().then(|| self.tcp.flags())
     }
 
     /// Which way a packet of its flow goes.

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use wire::tcp::Flags;
+
 use super::States;
 use super::entry::Kind;
 use super::key::End;
@@ -37,6 +39,8 @@ pub struct Listed {
     pub left: Duration,
     /// Phase of its connection, if it is TCP.
     pub phase: Option<Phase>,
+    /// Flags that were seen of it, if it is TCP: SYN, ACK, FIN, RST.
+    pub tcp_flags: Option<Flags>,
 }
 
 impl States {
@@ -73,6 +77,7 @@ impl States {
                     bytes: state.bytes,
                     left: Duration::from_millis(left),
                     phase: state.phase(),
+                    tcp_flags: state.tcp_flags(),
                 });
             }
             looked_at += 1;

@@ -179,6 +179,19 @@ impl Track {
         track
     }
 
+    /// Flags that were seen from either end since the beginning: SYN, ACK, FIN, RST.
+    pub(super) fn flags(&self) -> Flags {
+        const BITS: [(u8, Flags); 4] = [
+            (seen::SYN, Flags::SYN),
+            (seen::FIN, Flags::FIN),
+            (seen::RST, Flags::RST),
+            (seen::ACK, Flags::ACK),
+        ];
+        let all = self.0.iter().fold(0, |all, peer| all | peer.seen);
+        let flags = BITS.iter().filter(|(bit, _)| all & bit != 0);
+        flags.fold(Flags::default(), |flags, (_, flag)| flags | *flag)
+    }
+
     /// Takes a segment of the creator (0) or to it (1) into account. One that is outside changes nothing.
     #[inline]
     pub(super) fn take(&mut self, from: usize, segment: &Segment) -> Judgement {

@@ -16,7 +16,7 @@ const DROPS: Places = Places { rx: false, tx: false, drops: true };
 type Copy = (IfIndex, Place, Vec<u8>);
 
 fn selection(places: Places) -> Selection {
-    Selection { interfaces: None, places, snap_len: 1 << 18, filter: None }
+    Selection { interfaces: None, places, snap_len: 1 << 18, filter: None, sampling: None }
 }
 
 fn begin(bench: &mut Bench, selection: Selection) {
@@ -298,4 +298,26 @@ fn frames_and_drops_of_a_vlan_are_captured_without_its_tag_beside_those_of_its_d
 fn begin_again(bench: &mut Bench, selection: Selection) {
     detach(bench.cpu(), ID);
     begin(bench, selection);
+}
+
+#[test]
+fn a_sample_has_about_one_received_packet_of_so_many_and_all_are_forwarded() {
+    for hosts in hosts() {
+        let mut bench = Bench::new(2);
+        bench.inject(1, udp(hosts, 1));
+        bench.run();
+        bench.forget_sent();
+        let sampling = NonZeroU32::new(10);
+        begin(&mut bench, Selection { snap_len: 64, sampling, ..selection(Places { tx: false, ..PASSING }) });
+        let frame = udp(hosts, 100);
+        for _ in 0..40 {
+            (0..50).for_each(|_| bench.inject(1, frame.clone()));
+            bench.run();
+        }
+        assert_eq!(bench.sent(2).len(), 2000);
+        let (kept, counts) = copies(&mut bench);
+        assert!((150..250).contains(&kept.len()), "{}", kept.len());
+        assert!(kept.iter().all(|copy| *copy == (1, Place::In, frame[..64].to_vec())));
+        assert_eq!(counts, Counts { matched: kept.len() as u64, lost: 0 });
+    }
 }

@@ -132,6 +132,9 @@ pub struct FirewallState {
     pub dst_port: u16,
     /// Phase of the connection, if it is TCP.
     pub phase: Option<String>,
+    /// Flags of TCP that were seen since it began, if it is TCP: the sum of FIN 1, SYN 2, RST 4, ACK 16.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_flags: Option<u8>,
     /// Its name, `:flow`, if it has one.
     pub flow: Option<String>,
 }

@@ -7,6 +7,7 @@ mod dhcp;
 mod error;
 mod http;
 mod ipfix;
+mod sflow;
 mod interface;
 mod link;
 mod monitor;
@@ -62,6 +63,7 @@ pub use route::{
     RoutePage, RouteRequest,
 };
 pub use route_source::{RouteSource, RouteSourceState};
+pub use sflow::SflowStatus;
 pub use socket::{
     Bound, Group, PacketSocket, RawSocket, RawSockets, TcpConnection, TcpConnections, TcpEnds, TcpInfo,
     TcpListener, TcpListeners, TcpOwner, TcpState, UdpSocket, UdpSockets,

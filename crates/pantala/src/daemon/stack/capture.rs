@@ -45,7 +45,8 @@ impl Control {
             return Err(busy.hint("end one of them"));
         }
         let selection = Arc::new(self.selection(request)?);
-        self.captures.last = self.captures.last.wrapping_add(1);
+        // 0 is that of samples.
+        self.captures.last = self.captures.last.checked_add(1).unwrap_or(1);
         let (id, cpus) = (self.captures.last, self.cpus.iter().count());
         let bytes = usize::try_from(request.buffer_kib).unwrap_or(usize::MAX).saturating_mul(1024);
         let start_ns = self.started_at();
@@ -101,6 +102,7 @@ impl Control {
             },
             snap_len: usize::try_from(request.snap_len).unwrap_or(usize::MAX),
             filter,
+            sampling: None,
         })
     }
 

@@ -53,7 +53,7 @@ impl Control {
     }
 
     /// All interfaces, as the CPUs report on their rings and queues; without their addresses and groups.
-    pub(super) fn interfaces_by(&mut self, reports: &[Report]) -> Vec<Interface> {
+    pub(in super::super) fn interfaces_by(&mut self, reports: &[Report]) -> Vec<Interface> {
         let carriers: Vec<bool> = self.carriers(reports);
         let all = self.attached.iter().zip(carriers);
         all.map(|(interface, active)| self.interface_as_it_is(interface, active, reports)).collect()

@@ -37,8 +37,8 @@ use crate::api::{
     CaptureBatch, CaptureRequest, ConfigEdits, Counters, Dhcp, Error, Family, HttpListener, Interface,
     InterfaceChange, IpfixStatus, Latencies, Learned, LearnedLink, Monitored, Neighbour, NeighbourRequest,
     Netisr, OffloadedFlow, Pool, ReloadRequest, Reloaded, Ring, RingChange, Route, RouteAnswer, RouteEdit,
-    RoutePage, RouteSource, RunningConfiguration, StackChange, Sysctl, SysctlChange, SysctlChanged,
-    TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
+    RoutePage, RouteSource, RunningConfiguration, SflowStatus, StackChange, Sysctl, SysctlChange,
+    SysctlChanged, TraceBatch, TraceRequest, WhyAnswer, WhyRequest,
 };
 
 impl Stack for Control {
@@ -56,6 +56,10 @@ impl Stack for Control {
 
     fn ipfix(&mut self) -> Option<IpfixStatus> {
         self.ipfix_status()
+    }
+
+    fn sflow(&mut self) -> Option<SflowStatus> {
+        self.sflow_status()
     }
 
     fn interfaces(&mut self) -> Result<Vec<Interface>, Error> {

@@ -83,6 +83,7 @@ impl Control {
             src_port: src.port,
             dst: address(dst, state.is_ip4),
             dst_port: dst.port,
+            tcp_flags: state.tcp_flags.map(|flags| flags.0),
             phase: state.phase.map(|phase| word(phase).to_owned()),
             flow: self.firewall.config.rules.flow_name(FlowId(state.flow.0)).map(str::to_owned),
         })

@@ -11,7 +11,6 @@ use crate::pktgen::flows::{Pick, Ranges};
 use crate::pktgen::frame::{Headers, Transport};
 use crate::pktgen::grammar::{Addrs, Ports};
 use crate::pktgen::measure::Expect;
-use crate::pktgen::payload::LEARNING;
 use crate::pktgen::rate::Rate;
 use crate::pktgen::sizes::Sizes;
 

@@ -105,6 +105,7 @@ fn a_state_is_shown_with_its_ends_and_its_name() {
         dst: "2001:db8::1".parse().unwrap(),
         dst_port: 80,
         phase: Some("established".into()),
+        tcp_flags: Some(18),
         flow: Some("web".into()),
     };
     let nameless = FirewallState { flow: None, packets: 10, ..state.clone() };

@@ -77,6 +77,7 @@ impl Filter for Fake {
             src_port: 40_000,
             dst: "10.0.1.2".parse().unwrap(),
             dst_port: if is_last { 81 } else { 80 },
+            tcp_flags: None,
             phase: Some("established".into()),
             flow: None,
         };
