@@ -98,9 +98,10 @@ import socket, sys
 family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
 s = socket.socket(family, socket.SOCK_DGRAM)
 s.bind((sys.argv[1], int(sys.argv[2])))
-s.connect(s.recvfrom(1, socket.MSG_PEEK)[1])
+seen, sender = s.recvfrom(16, socket.MSG_PEEK)
+s.connect(sender)
 while True:
-    s.send(s.recv(65536).upper())
+    s.send(seen + b' ' + s.recv(65536))
 "#;
 
 /// Answers datagrams on a host of the kernel, as they came or in upper case, as long as `run` runs.
@@ -167,9 +168,13 @@ fn datagrams_of_an_unmodified_program_are_pantala_s_with_a_peer_and_without() {
         let asker = host.netns.run(|| UdpSocket::bind(at(host.addr(family), 0))).unwrap().unwrap();
         asker.set_read_timeout(Some(core::time::Duration::from_millis(200))).unwrap();
         asker.connect(at(host.router(family), 5500)).unwrap();
-        let mut bytes = [0; 16];
-        let count = until("it answers", || asker.send(b"first").and_then(|_| asker.recv(&mut bytes)).ok());
-        assert_eq!(&bytes[..count], b"FIRST");
+        let (mut bytes, mut number) = ([0; 16], 10..);
+        let count = until("it answers", || {
+            let text = number.next().map(|number| number.to_string())?;
+            asker.send(text.as_bytes()).and_then(|_| asker.recv(&mut bytes)).ok()
+        });
+        let words: Vec<&[u8]> = bytes[..count].split(|byte| *byte == b' ').collect();
+        assert!(words.len() == 2 && words[0] == words[1], "{}", bytes[..count].escape_ascii());
         // Killed, it leaves its port to the next.
         server.0.kill().unwrap();
         server.0.wait().unwrap();

@@ -181,9 +181,9 @@ fn redis_and_memcached_answer_from_pantala() {
         let _redis = Running::start(&mut on_pantala(&folder, &redis));
         let to = at(host.router(family), 6379);
         until("redis answers", || says(host, to, b"PING\r\n", b"+PONG\r\n"));
-        // As many commands at once as `redis-cli --pipe` sends.
-        let commands: String = (0..5000).map(|n| format!("INCRBY sum {n}\r\n")).collect();
-        let sum: u64 = (0..5000).sum();
+        // Many commands at once, as `redis-cli --pipe` sends them: more than a Unix socket has room for.
+        let commands: String = (0..60_000).map(|n| format!("INCRBY sum {n}\r\n")).collect();
+        let sum: u64 = (0..60_000).sum();
         says(host, to, commands.as_bytes(), format!(":{sum}\r\n").as_bytes()).unwrap();
         let memcached = ["memcached", "-u", "root", "-p", "11211", "-l", &own];
         let _memcached = Running::start(&mut on_pantala(&folder, &memcached));

@@ -19,6 +19,8 @@ use crate::run::{self, capture, cargo, root};
 const USUAL_NS: f64 = 71.4;
 const FRAME_NS: &str = "a frame, ns";
 const START_LIMIT: Duration = Duration::from_secs(20);
+/// Frames after which trafgen ends by itself, whatever becomes of us.
+const TRAFGEN_MAX: &str = "100000000";
 const BUILD_LIMIT: Duration = Duration::from_secs(1200);
 /// From the first frame to the window: pktgen begins with learning frames, for a second at most.
 const MARGIN: Duration = Duration::from_millis(1500);
@@ -228,8 +230,10 @@ fn trafgen() -> Result<Running> {
     std::fs::create_dir_all(root().join("target/peers"))?;
     std::fs::write(&frame, text)?;
     let mut command = inside_of_cable(true);
-    command.args(["taskset", "-c", &machine::test_cpu().to_string(), "trafgen", "--dev", NEAR, "--conf"]);
-    command.arg(frame).args(["--cpus", "1", "--no-cpu-stats"]);
+    // The frames are made by a child of its own, which does not end with it: `timeout` tells them both.
+    command.args(["timeout", "--signal=INT", "60", "taskset", "-c", &machine::test_cpu().to_string()]);
+    command.args(["trafgen", "--dev", NEAR, "--conf"]).arg(frame);
+    command.args(["--cpus", "1", "--no-cpu-stats", "--num", TRAFGEN_MAX]);
     Running::start("trafgen", command)
 }
 
