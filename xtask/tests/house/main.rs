@@ -4,6 +4,7 @@
 mod arrows;
 mod features;
 mod harness;
+mod kinds;
 mod layers;
 mod limits;
 mod links;

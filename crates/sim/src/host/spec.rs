@@ -8,6 +8,7 @@ use net::fib::{Hop, Prefix, Route, To};
 use net::ifq;
 use net::ip6::autoconf::{self, Identifiers};
 use net::logical::{Kind, Vlan};
+use net::pppoe::{Pppoe, Session};
 use net::stp;
 use net::tables::{Config, IfAddr, IfIndex, Ifnet, Learned, Published, RtadvSettings, Rxcsum, Tables};
 use net::tunnel::Tunnel;
@@ -42,6 +43,8 @@ pub struct Spec {
     pub vxlans: Vec<VxlanPort>,
     /// A bridge, whose index follows those of the VXLANs.
     pub bridge: Option<BridgePorts>,
+    /// PPPoE sessions; their indices follow that of the bridge.
+    pub sessions: Vec<SessionPort>,
     /// Routes besides those to its own links.
     pub routes: Vec<Route>,
 }
@@ -102,6 +105,15 @@ pub struct BridgePorts {
     pub addrs: Vec<IfAddr>,
 }
 
+/// A PPPoE session to be.
+#[derive(Clone, Debug)]
+pub struct SessionPort {
+    /// Its number, the interface below, and the other end.
+    pub pppoe: Pppoe,
+    /// Its addresses, the link-local one excepted.
+    pub addrs: Vec<IfAddr>,
+}
+
 /// An interface to be.
 #[derive(Clone, Debug)]
 pub struct Port {
@@ -129,6 +141,8 @@ pub struct Port {
     pub published: Arc<Published>,
     /// Whether it exists; its index stays taken when it does not.
     pub exists: bool,
+    /// Whether it is a TUN: its packets have a link header of zeros, and it has no link-local address.
+    pub is_tun: bool,
 }
 
 impl Spec {
@@ -146,6 +160,7 @@ impl Spec {
             tunnels: Vec::new(),
             vxlans: Vec::new(),
             bridge: None,
+            sessions: Vec::new(),
             routes: Vec::new(),
         }
     }
@@ -225,6 +240,14 @@ impl Spec {
         self
     }
 
+    /// With host `host` of network `net` on a PPPoE session, whose other end is `remote`.
+    #[must_use]
+    pub fn session(mut self, parent: IfIndex, remote: Mac, net: u8, host: u8) -> Self {
+        let pppoe = Pppoe { parent, session: Some(Session { id: 7, remote }), clamps_mss: true };
+        self.sessions.push(SessionPort { pppoe, addrs: plan::addrs(net, host) });
+        self
+    }
+
     /// With a route by a router.
     #[must_use]
     pub fn via(mut self, to: Prefix, via: IpAddr) -> Self {
@@ -232,6 +255,8 @@ impl Spec {
             self.ports.iter().map(|port| &port.addrs).chain(self.vlans.iter().map(|vlan| &vlan.addrs));
         let addrs = addrs.chain(self.tunnels.iter().map(|tunnel| &tunnel.addrs));
         let addrs = addrs.chain(self.vxlans.iter().map(|vxlan| &vxlan.addrs));
+        let addrs = addrs.chain(self.bridge.iter().map(|bridge| &bridge.addrs));
+        let addrs = addrs.chain(self.sessions.iter().map(|session| &session.addrs));
         let port = addrs.into_iter().position(|addrs| addrs.iter().any(|own| own.covers(via)));
         let ifindex = ifindex(port.unwrap_or(0));
         self.routes.push(Route::new(to, To::Gateway { ifindex, via }));
@@ -264,6 +289,7 @@ impl Spec {
             let joined = self.joined(bridge, &mut ifs);
             ifs.push(joined);
         }
+        ifs.extend(self.sessions.iter().zip(0..).map(|(session, at)| self.spoken(session, at)));
         Tables::new(Config { generation, ifs, routes: self.routes.clone(), forwarding: self.forwarding })
     }
 
@@ -276,11 +302,11 @@ impl Spec {
         Ifnet {
             index: ifindex(at),
             name,
-            kind: Kind::Device,
+            kind: if port.is_tun { Kind::RawIp } else { Kind::Device },
             mac: port.nic.mac,
             mtu: port.mtu,
             up: port.up,
-            addrs: port.addrs.iter().copied().chain([link_local]).collect(),
+            addrs: port.addrs.iter().copied().chain((!port.is_tun).then_some(link_local)).collect(),
             rxcsum: port.rxcsum,
             caps: port.nic.caps,
             monitor: false,
@@ -399,6 +425,29 @@ impl Spec {
         }
     }
 
+    /// The index of PPPoE session number `at`.
+    #[must_use]
+    pub fn session_index(&self, at: usize) -> IfIndex {
+        let bridges = usize::from(self.bridge.is_some());
+        self.vxlan_index(self.vxlans.len() + bridges + at)
+    }
+
+    /// The interface of PPPoE session number `at`.
+    fn spoken(&self, port: &SessionPort, at: usize) -> Ifnet {
+        Ifnet {
+            index: self.session_index(at),
+            name: format!("pppoe{at}"),
+            kind: Kind::Pppoe(port.pppoe),
+            mtu: 1492,
+            up: true,
+            addrs: port.addrs.clone(),
+            autoconf: None,
+            rtadv: None,
+            learned: Arc::default(),
+            ..self.ifnet(0)
+        }
+    }
+
     fn device_below(&self, mut index: IfIndex) -> IfIndex {
         while let Some(vlan) =
             usize::from(index).checked_sub(1 + self.ports.len()).and_then(|at| self.vlans.get(at))
@@ -428,7 +477,16 @@ impl Port {
             learned: Arc::default(),
             published: Arc::default(),
             exists: true,
+            is_tun: false,
         }
+    }
+
+    /// Makes it a TUN.
+    #[must_use]
+    pub fn tun(self) -> Self {
+        let mut tun = Self { is_tun: true, ..self };
+        (tun.nic.mac, tun.nic.promiscuous) = (Mac::ZERO, true);
+        tun
     }
 
     /// With addresses of others that it answers for.

@@ -7,6 +7,7 @@ mod control;
 mod polling;
 mod forwarding;
 mod tunnels;
+mod kinds;
 mod vlans;
 mod live_links;
 mod vxlans;
