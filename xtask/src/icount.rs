@@ -62,7 +62,8 @@ const GUARDED: &[&str] = &[
     "ip6-nptv6-cached",
 ];
 /// Through interfaces that stand on others, and through a bridge. Packets in a turn are [`MANY`].
-const LINKS: &[&str] = &["vlan4", "vlan6", "gif4", "gif6", "vxlan4", "vxlan6", "bridge4", "bridge6"];
+const LINKS: &[&str] =
+    &["vlan4", "vlan6", "gif4", "gif6", "vxlan4", "vxlan6", "bridge4", "bridge6", "gifin4"];
 /// Datagrams that a program reads in batches and sends back: one there and back counts as a packet.
 const ECHOES: &[&str] = &["udp4", "udp6"];
 /// Packets of the short runs, multiples of all of [`AT_ONCE`]; so many for each CPU at the least.
@@ -71,8 +72,13 @@ const SHORT: usize = 2048;
 const LONGER: usize = 3;
 /// Pairs that must cost the same: routers with all that can be configured, unused by the counted packets, and those
 /// without. Packets in a turn are [`MANY`].
-const ELSEWHERE: &[(&str, &str)] =
-    &[("all4", "ip4"), ("all6", "ip6"), ("ip4-empty", "ip4-no-hooks"), ("ip6-empty", "ip6-no-hooks")];
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("all4", "ip4"),
+    ("all6", "ip6"),
+    ("gifin1000x4", "gifin4"),
+    ("ip4-empty", "ip4-no-hooks"),
+    ("ip6-empty", "ip6-no-hooks"),
+];
 /// Allowed excess of the first over the second, in percent.
 const UNUSED_MAX: f64 = 0.5;
 /// More CPUs may cost so much more than one whose packets say what they hash to as well, in percent.

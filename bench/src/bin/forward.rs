@@ -25,7 +25,7 @@ use bench::router::Router;
 use bench::short::{Behind, PORT, Pace, Pairs, Serves, Wanted};
 use bench::{links, unused_features};
 
-const USAGE: &str = "forward ip4|ip6|all4|all6|udp4|udp6|vlan4|gif4|vxlan4|bridge4|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ip4-ROW|ip6-ROW PACKETS_A_TURN PACKETS | \
+const USAGE: &str = "forward ip4|ip6|all4|all6|udp4|udp6|vlan4|gif4|gifin4|gifin1000x4|vxlan4|bridge4|indirect|wire|matchCPUS|hashCPUS|crossCPUS|ip4-ROW|ip6-ROW PACKETS_A_TURN PACKETS | \
                      forward tcp-shortCPUS|tcp-echoCPUS CONCURRENT ANSWERS";
 
 fn main() -> ExitCode {

@@ -7,6 +7,10 @@
 //! # Spec
 //! RFC 2003 §3; RFC 2473 §3, §6; RFC 4213 §3; RFC 2784 §2; RFC 2890 §2.
 
+mod ends;
+
+pub use self::ends::Tunnels;
+
 use core::net::IpAddr;
 
 use pkt::{Flags, Pkt};
@@ -14,8 +18,6 @@ use wire::ether::EtherType;
 use wire::{Protocol, gre, ip4, ip6};
 
 use crate::link::driver::Caps;
-use crate::link::logical::Kind;
-use crate::link::tables::{IfIndex, Ifnet};
 
 /// Headers that one packet gets on its way out, or loses on its way in, at the most.
 pub const NESTING_MAX: u16 = 4;
@@ -116,50 +118,5 @@ pub(crate) fn become_inner(pkt: &mut Pkt, at: usize) {
     if is_partial {
         pkt.flags.set(Flags::CSUM_PARTIAL);
         (pkt.csum_start, pkt.csum_off) = (start, off);
-    }
-}
-
-/// The tunnels of an [`super::logical::Logical`], by their ends.
-#[derive(Debug, Default)]
-pub struct Tunnels {
-    /// Sorted; of equal ones that with the lowest index comes first, and is the one that is found.
-    ends: Vec<(Tunnel, IfIndex)>,
-    /// Lengths of the prefixes of other ends, the longest first.
-    lens: Vec<u8>,
-}
-
-impl Tunnels {
-    /// Returns the tunnels among interfaces, those that are down included.
-    pub(super) fn of(ifs: &[Ifnet]) -> Self {
-        let tunnel = |ifnet: &Ifnet| match ifnet.kind {
-            Kind::Tunnel(tunnel) => Some((tunnel.masked(tunnel.remote_len), ifnet.index)),
-            _ => None,
-        };
-        let mut ends: Vec<_> = ifs.iter().filter_map(tunnel).collect();
-        ends.sort_unstable();
-        let mut lens: Vec<u8> = ends.iter().map(|(tunnel, _)| tunnel.remote_len).collect();
-        lens.sort_unstable_by(|a, b| b.cmp(a));
-        lens.dedup();
-        Self { ends, lens }
-    }
-
-    /// Returns whether there is none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// Returns the interface of packets between these ends, of which both are whole: the most specific one.
-    #[must_use]
-    pub fn find(&self, ends: &Tunnel) -> Option<IfIndex> {
-        let most = ends.remote_len;
-        self.lens.iter().filter(|len| **len <= most).find_map(|len| self.exactly(&ends.masked(*len)))
-    }
-
-    /// Returns the interface of a tunnel that has just these ends.
-    #[must_use]
-    pub fn exactly(&self, ends: &Tunnel) -> Option<IfIndex> {
-        let at = self.ends.partition_point(|(tunnel, _)| tunnel < ends);
-        self.ends.get(at).filter(|(tunnel, _)| tunnel == ends).map(|(_, ifindex)| *ifindex)
     }
 }
