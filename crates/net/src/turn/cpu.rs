@@ -13,6 +13,7 @@ use crate::firewall::{Firewall, Hooks};
 use crate::flow::Flows;
 use crate::host::dgram::membership::Memberships;
 use crate::host::dhcp::Dhcp;
+use crate::host::pcb::PortCounters;
 use crate::host::tcp::{self, Pcbs};
 use crate::host::udp::Sockets;
 use crate::host::{packet, ping, raw};
@@ -71,6 +72,8 @@ pub struct Cpu {
     pub hooks: Hooks,
     /// The firewall, once it has been asked for.
     pub firewall: Option<Box<Firewall>>,
+    /// Counters of local ports, once an algorithm that has some chooses one.
+    pub ports: Option<Box<PortCounters>>,
     /// Flow cache, if enabled.
     pub flows: Option<Box<Flows>>,
     /// Whether drivers may forward flows.

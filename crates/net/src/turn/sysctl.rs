@@ -13,7 +13,7 @@ pub use self::slot::Unit;
 pub use self::table::VARIABLES;
 
 use self::slot::Slot;
-use crate::host::pcb::PortRange;
+use crate::host::pcb::{PortAlgorithm, PortRange};
 use crate::host::tcp::settings::Settings;
 use crate::host::udp;
 use crate::out::ifq::DoorbellAt;
@@ -28,6 +28,8 @@ pub struct Sysctls {
     pub udp: udp::Settings,
     /// Ports of programs that name none.
     pub ports: PortRange,
+    /// Algorithm that chooses among them.
+    pub port_algorithm: PortAlgorithm,
     /// Thresholds of a device's doorbell before the end of the turn.
     pub doorbell_at: DoorbellAt,
     /// Frames of bridges that rules are asked about.

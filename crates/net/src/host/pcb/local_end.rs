@@ -6,6 +6,7 @@ use core::ops::RangeInclusive;
 use wire::toeplitz;
 
 use super::FourTuple;
+use super::port_algorithm::Walk;
 use crate::host::sock::Error;
 use crate::ip::output;
 use crate::link::tables::IfIndex;
@@ -66,7 +67,8 @@ pub(crate) fn local_end(
 pub(crate) fn free_port(cpu: &mut Cpu, taken: impl Fn(&Cpu, u16) -> bool) -> Option<u16> {
     let range = cpu.sysctls.ports.ports();
     if range.len() <= WALKED_MAX {
-        return walked(cpu, &range, |cpu, port| !taken(cpu, port));
+        let walk = Walk::drawn(cpu, range.len() as u64);
+        return walked(cpu, &range, &walk, |cpu, port| !taken(cpu, port)).map(|(port, _)| port);
     }
     (0..PORTS_TRIED_MAX).find_map(|_| {
         let port = range.start() + u16::try_from(cpu.secret.below(range.len() as u64)).ok()?;
@@ -74,35 +76,51 @@ pub(crate) fn free_port(cpu: &mut Cpu, taken: impl Fn(&Cpu, u16) -> bool) -> Opt
     })
 }
 
-/// The first port of a narrow range, from one that is drawn on, that `is_good`: the very last is found, too.
+/// The first port of a narrow range, from where a walk begins, that `is_good`, and its step: the very last is found, too.
 //= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
-fn walked(cpu: &mut Cpu, range: &RangeInclusive<u16>, is_good: impl Fn(&Cpu, u16) -> bool) -> Option<u16> {
-    let begin = usize::try_from(cpu.secret.below(range.len() as u64)).ok()?;
-    range.clone().cycle().skip(begin).take(range.len()).find(|port| is_good(cpu, *port))
+fn walked(
+    cpu: &Cpu,
+    range: &RangeInclusive<u16>,
+    walk: &Walk,
+    is_good: impl Fn(&Cpu, u16) -> bool,
+) -> Option<(u16, u64)> {
+    (0..range.len() as u64).find_map(|step| {
+        let port = range.start() + u16::try_from(walk.in_order(step)).ok()?;
+        is_good(cpu, port).then_some((port, step))
+    })
 }
 
 /// A local port for a conversation with `ends` whose local port is not known, such that its packets come to this CPU
-/// and it is not `taken`: drawn from all that do, so that it cannot be guessed. `None` if all that were drawn are taken.
+/// and it is not `taken`: chosen from all that do as `net.inet.ip.portrange.algorithm` says, drawn if that is not set, so that it
+/// cannot be guessed. `None` if all that were tried are taken.
 ///
 /// The hash is the same both ways and linear, so a port is computed from a hash of this CPU, not searched for.
-//= https://www.rfc-editor.org/rfc/rfc6056#section-3.3.1
-fn port(cpu: &mut Cpu, ends: FourTuple, taken: impl Fn(&Cpu, &FourTuple) -> bool) -> Option<u16> {
+//= https://www.rfc-editor.org/rfc/rfc6056#section-3.3
+pub(super) fn port(cpu: &mut Cpu, ends: FourTuple, taken: impl Fn(&Cpu, &FourTuple) -> bool) -> Option<u16> {
     let range = cpu.sysctls.ports.ports();
     if range.len() <= WALKED_MAX {
-        return walked(cpu, &range, |cpu, local_port| {
+        let walk = Walk::begin(cpu, &ends, range.len() as u64);
+        let (port, step) = walked(cpu, &range, &walk, |cpu, local_port| {
             let ends = FourTuple { local_port, ..ends };
             cpu.placement.owner(ends.flow()) == cpu.id && !taken(cpu, &ends)
-        });
+        })?;
+        walk.end(cpu, &ends, step);
+        return Some(port);
     }
     let (buckets, cpus) = (u64::from(cpu.placement.buckets()), u64::from(cpu.placement.cpus()));
     let mine = buckets.saturating_sub(cpu.id.0.into()).div_ceil(cpus);
     let rest = others(&ends);
-    (0..PORTS_TRIED_MAX).find_map(|_| {
-        let bucket = cpu.secret.below(mine) * cpus + u64::from(cpu.id.0);
-        let hash = cpu.secret.below(0x1_0000 / buckets) * buckets + bucket;
+    let walk = Walk::begin(cpu, &ends, mine * (0x1_0000 / buckets));
+    (0..PORTS_TRIED_MAX as u64).find_map(|step| {
+        let index = walk.any(cpu, step);
+        let bucket = index.checked_rem(mine)? * cpus + u64::from(cpu.id.0);
+        let hash = index.checked_div(mine)? * buckets + bucket;
         let port = toeplitz::fold_of(u16::try_from(hash).ok()?) ^ rest;
-        let is_good = range.contains(&port) && !taken(cpu, &FourTuple { local_port: port, ..ends });
-        is_good.then_some(port)
+        if !range.contains(&port) || taken(cpu, &FourTuple { local_port: port, ..ends }) {
+            return None;
+        }
+        walk.end(cpu, &ends, step);
+        Some(port)
     })
 }
 

@@ -109,6 +109,7 @@ impl Netisr {
             dhcp: None,
             pppoe: None,
             sysctls: Box::default(),
+            ports: None,
             icmp: Icmp::default(),
             pings: ping::Waiters::default(),
             memberships: Memberships::default(),

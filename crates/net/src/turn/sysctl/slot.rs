@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::table::WINDOW_MAX;
+use crate::host::pcb::PortAlgorithm;
 use crate::host::tcp::congestion::Algorithm;
 use crate::host::tcp::settings::{Ecn, Extensions};
 
@@ -36,6 +37,7 @@ pub(super) enum Slot<'a> {
     Ecn(&'a mut Ecn),
     Extensions(&'a mut Extensions),
     Algorithm(&'a mut Algorithm),
+    PortAlgorithm(&'a mut PortAlgorithm),
     /// A read-only value.
     Fixed(i64),
 }
@@ -46,6 +48,9 @@ const EXTENSIONS: [Extensions; 4] =
     [Extensions::Off, Extensions::Both, Extensions::Scale, Extensions::Stamps];
 const ALGORITHMS: [Algorithm; 2] = [Algorithm::NewReno, Algorithm::Cubic];
 const ALGORITHM_WORDS: &[&str] = &["newreno", "cubic"];
+const PORT_ALGORITHMS: [PortAlgorithm; 4] =
+    [PortAlgorithm::Random, PortAlgorithm::Hash, PortAlgorithm::DoubleHash, PortAlgorithm::RandomIncrements];
+const PORT_ALGORITHM_WORDS: &[&str] = &["random", "hash", "double_hash", "random_increments"];
 
 impl Slot<'_> {
     pub(super) fn read(&self) -> i64 {
@@ -60,6 +65,7 @@ impl Slot<'_> {
             Self::Ecn(ecn) => place(&ECN, ecn),
             Self::Extensions(extensions) => place(&EXTENSIONS, extensions),
             Self::Algorithm(algorithm) => place(&ALGORITHMS, algorithm),
+            Self::PortAlgorithm(algorithm) => place(&PORT_ALGORITHMS, algorithm),
             Self::Fixed(value) => *value,
         }
     }
@@ -82,6 +88,9 @@ impl Slot<'_> {
             Self::Ecn(ecn) => *ecn = ECN.get(at).copied().unwrap_or(*ecn),
             Self::Extensions(is) => *is = EXTENSIONS.get(at).copied().unwrap_or(*is),
             Self::Algorithm(algorithm) => *algorithm = ALGORITHMS.get(at).copied().unwrap_or(*algorithm),
+            Self::PortAlgorithm(algorithm) => {
+                *algorithm = PORT_ALGORITHMS.get(at).copied().unwrap_or(*algorithm)
+            }
             Self::Fixed(_) => {}
         }
     }
@@ -92,12 +101,17 @@ impl Slot<'_> {
             Self::Bytes(_) | Self::Window(_) | Self::Size(_) => Unit::Bytes,
             Self::Time(_) | Self::Perhaps(_) => Unit::Milliseconds,
             Self::Count(_) | Self::Port(_) | Self::Number(_) | Self::Places(_) => Unit::None,
-            Self::Ecn(_) | Self::Extensions(_) | Self::Algorithm(_) | Self::Fixed(_) => Unit::None,
+            Self::Ecn(_) | Self::Extensions(_) | Self::Fixed(_) => Unit::None,
+            Self::Algorithm(_) | Self::PortAlgorithm(_) => Unit::None,
         }
     }
 
     pub(super) fn words(&self) -> &'static [&'static str] {
-        if matches!(self, Self::Algorithm(_)) { ALGORITHM_WORDS } else { &[] }
+        match self {
+            Self::Algorithm(_) => ALGORITHM_WORDS,
+            Self::PortAlgorithm(_) => PORT_ALGORITHM_WORDS,
+            _ => &[],
+        }
     }
 }
 

@@ -47,6 +47,12 @@ pub const VARIABLES: &[Variable] = &[
         "forward broadcasts that are directed to a connected link",
         |all| Slot::Switch(&mut all.directed_broadcast),
     ),
+    v(
+        "net.inet.ip.portrange.algorithm",
+        0..=3,
+        "algorithm that chooses ephemeral ports of connections (RFC 6056)",
+        |all| Slot::PortAlgorithm(&mut all.port_algorithm),
+    ),
     v("net.inet.ip.portrange.first", PORTS, "first ephemeral port", |all| Slot::Port(&mut all.ports.first)),
     v("net.inet.ip.portrange.last", PORTS, "last ephemeral port", |all| Slot::Port(&mut all.ports.last)),
     v("net.inet.ip.redirect", ANY, "send ICMP redirects", |_| Slot::Fixed(0)),
