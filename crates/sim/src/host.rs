@@ -25,7 +25,7 @@ use crate::firewall::HostFirewall;
 use crate::mem::Nic;
 use crate::random::Random;
 pub use cpu::{Cost, SimCpu};
-pub use spec::{BridgePorts, Port, SessionPort, Spec, TunnelPort, VlanPort, VxlanPort};
+pub use spec::{BarePort, BridgePorts, Port, Spec, TunnelPort, VlanPort, VxlanPort};
 
 /// A host.
 pub struct Host {

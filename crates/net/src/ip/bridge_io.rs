@@ -24,6 +24,7 @@ use crate::link::logical::Kind;
 use crate::link::stp::State;
 use crate::link::tables::{IfIndex, Ifnet, Rxcsum};
 use crate::out::{ifq, offload};
+use crate::turn::capture;
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::netisr::dispatch;
 use crate::turn::next::{Next, Resume};
@@ -188,6 +189,9 @@ fn recognise_checksum(cpu: &mut Cpu, pkt: &mut Pkt) {
 /// Takes a frame in as one of the bridge itself. It is on the CPU that owns it.
 fn deliver(cpu: &mut Cpu, mut pkt: Pkt, bridge: IfIndex) {
     pkt.rcvif = bridge;
+    if cpu.watched {
+        capture::frame_decapsulated(cpu, &pkt);
+    }
     if !matches!(ethertype(&pkt), EtherType::IPV4 | EtherType::IPV6 | EtherType::ARP) {
         pkt.flags.clear(Flags::HASH);
     }

@@ -33,6 +33,7 @@ use crate::link::pppoe;
 use crate::link::tables::{IfIndex, Ifnet};
 pub(super) use crate::link::tunnel::become_inner;
 use crate::link::tunnel::{Encap, NESTING_MAX, Tunnel};
+use crate::turn::capture;
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::dispatch;
 use crate::turn::next::{Next, Resume};
@@ -57,7 +58,13 @@ pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
         return Err(pkt);
     }
     match decapsulate(cpu, &mut pkt) {
-        Ok(place) => again(cpu, pkt, place),
+        Ok(place) => {
+            if cpu.watched {
+                let kind = if place == Next::Ip4 { EtherType::IPV4 } else { EtherType::IPV6 };
+                capture::decapsulated(cpu, &pkt, kind);
+            }
+            again(cpu, pkt, place);
+        }
         Err(reason) => cpu.drop_pkt(pkt, reason),
     }
     Ok(())
@@ -209,11 +216,19 @@ pub(super) fn begin_frame(cpu: &mut Cpu, mut pkt: Pkt) {
 /// RFC 2003 §3.1, §5.1; RFC 2473 §6, §7; RFC 4213 §3.2; RFC 6040 §4.1.
 pub(crate) fn output(cpu: &mut Cpu, mut pkt: Pkt) {
     let ifindex = pkt.outif;
+    if cpu.watched {
+        capture::encapsulating(cpu, &pkt);
+    }
     let tunnel = match cpu.tables.ifnet(ifindex).map(|ifnet| ifnet.kind) {
         Some(Kind::Tunnel(tunnel)) => tunnel,
         Some(Kind::Vxlan(vxlan)) => return vxlan_io::output(cpu, pkt, &vxlan),
         Some(Kind::Bridge(_)) => return bridge_io::output(cpu, pkt),
         Some(Kind::Pppoe(pppoe)) => return pppoe::output(cpu, pkt, &pppoe),
+        Some(Kind::Loopback) => {
+            // Behind it is no host but this one, which has not this address.
+            pkt.trim_front(HEADER_LEN);
+            return dispatch(cpu, pkt, Next::Answer(Problem::NoRoute));
+        }
         _ => return cpu.drop_pkt(pkt, DropReason::InterfaceGone),
     };
     let [.., type_hi, type_lo] = *pkt.window(0).first_chunk::<HEADER_LEN>().unwrap_or(&[0; HEADER_LEN]);

@@ -27,6 +27,7 @@ use crate::link::tables::{IfIndex, Ifnet, Rxcsum};
 use crate::link::tunnel::NESTING_MAX;
 use crate::link::vxlan::{self, Vxlan};
 use crate::out::offload;
+use crate::turn::capture;
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::dispatch;
 use crate::turn::next::Next;
@@ -58,7 +59,12 @@ pub(crate) fn input(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
     }
     cpu.count(Count::VxlanIn);
     match decapsulate(cpu, &mut pkt, port) {
-        Ok(()) => tunnel_io::begin_frame(cpu, pkt),
+        Ok(()) => {
+            if cpu.watched {
+                capture::frame_decapsulated(cpu, &pkt);
+            }
+            tunnel_io::begin_frame(cpu, pkt);
+        }
         Err(reason) => cpu.drop_pkt(pkt, reason),
     }
     Ok(())

@@ -51,6 +51,8 @@ pub enum Kind {
     Bridge(Bridge),
     /// A PPPoE session on an interface.
     Pppoe(Pppoe),
+    /// Addresses of this host alone: nothing leaves by it, and nothing arrives.
+    Loopback,
 }
 
 /// A VLAN on an interface.
@@ -76,7 +78,8 @@ impl Kind {
             | Self::Tunnel(_)
             | Self::Vxlan(_)
             | Self::Bridge(_)
-            | Self::Pppoe(_) => None,
+            | Self::Pppoe(_)
+            | Self::Loopback => None,
             Self::Vlan(vlan) => Some(vlan.parent),
         }
     }
@@ -99,10 +102,16 @@ impl Kind {
         }
     }
 
-    /// Returns whether it has one other end and no link addresses.
+    /// Returns whether it has one other end, or none, and no link addresses.
     #[must_use]
     pub const fn is_point_to_point(self) -> bool {
-        matches!(self, Self::RawIp | Self::Tunnel(_) | Self::Pppoe(_))
+        matches!(self, Self::RawIp | Self::Tunnel(_) | Self::Pppoe(_) | Self::Loopback)
+    }
+
+    /// Returns whether it has addresses of this host and no link.
+    #[must_use]
+    pub const fn is_loopback(self) -> bool {
+        matches!(self, Self::Loopback)
     }
 
     /// Returns whether it has rings.
@@ -129,7 +138,7 @@ impl Kind {
     /// Returns whether a stage of its own chooses the interface by which its frames leave.
     #[must_use]
     pub const fn leaves_by_others(self) -> bool {
-        self.encapsulates() || matches!(self, Self::Bridge(_))
+        self.encapsulates() || matches!(self, Self::Bridge(_) | Self::Loopback)
     }
 
     /// Returns whether it learns behind which end stations are.
@@ -310,7 +319,7 @@ pub(super) fn inherit(ifs: &mut [Ifnet]) {
     }
     vxlan::join_groups(ifs);
     for at in 0..ifs.len() {
-        if ifs[at].kind.tunnel().is_some() {
+        if ifs[at].kind.tunnel().is_some() || ifs[at].kind.is_loopback() {
             ifs[at].mac = Mac::default();
         }
         let Some(parent) = ifs[at].kind.parent() else { continue };

@@ -1,4 +1,4 @@
-//! Capture: copies of packets where they come from devices, go to them, and are dropped.
+//! Capture: copies of packets where they come from devices and interfaces over others, go to them, and are dropped.
 //!
 //! A capture is attached to each CPU, and copies what its filter matches into a buffer of a fixed size. Its reader swaps that
 //! for an empty one, as `bpf(4)` does with its store and hold buffers. What a full buffer has no room for is lost to the capture
@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use pkt::{Pkt, PktVec};
 use wire::bpf::{Insn, Packet, Program};
+use wire::ether::{EtherType, HEADER_LEN};
 
 use self::buffer::Mark;
 pub use self::buffer::{BUFFER_MAX, BUFFER_MIN, Buffer, Record};
@@ -33,9 +34,9 @@ const CONTIGUOUS_MAX: usize = 65_600;
 /// Where a packet was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Received from a device.
+    /// Received from a device, or taken out of the headers of an interface over others.
     In,
-    /// Given to a device.
+    /// Given to a device, or to an interface over others before it gets its headers.
     Out,
     /// Dropped, and why.
     Drop(DropReason),
@@ -55,7 +56,7 @@ pub struct Places {
 /// The packets that a capture copies, and how much of each.
 #[derive(Debug)]
 pub struct Selection {
-    /// Devices and VLANs, by index; `None` for all devices. Frames of a VLAN have no tag.
+    /// Interfaces by index; `None` for all devices. Frames of a VLAN have no tag; packets of a tunnel have a link header of zeros.
     pub interfaces: Option<Vec<IfIndex>>,
     /// Places.
     pub places: Places,
@@ -167,6 +168,41 @@ pub(crate) fn received(cpu: &mut Cpu, ifindex: IfIndex, frames: &PktVec) {
     }
 }
 
+/// A packet has lost its outer headers and is one of the interface `pkt.rcvif`, which has no frames.
+#[cold]
+#[inline(never)]
+pub(crate) fn decapsulated(cpu: &mut Cpu, pkt: &Pkt, kind: EtherType) {
+    let Cpu { captures, tables, now, .. } = cpu;
+    if let Some(captures) = captures {
+        captures.contiguous.clear();
+        captures.contiguous.extend_from_slice(&[0; HEADER_LEN - 2]);
+        captures.contiguous.extend_from_slice(&kind.0.to_be_bytes());
+        captures.see_logical((*now, pkt.rcvif, Place::In), tables, pkt);
+    }
+}
+
+/// A frame has lost its outer headers and is one of the interface `pkt.rcvif`.
+#[cold]
+#[inline(never)]
+pub(crate) fn frame_decapsulated(cpu: &mut Cpu, pkt: &Pkt) {
+    let Cpu { captures, tables, now, .. } = cpu;
+    if let Some(captures) = captures {
+        captures.contiguous.clear();
+        captures.see_logical((*now, pkt.rcvif, Place::In), tables, pkt);
+    }
+}
+
+/// A frame is about to leave by the interface `pkt.outif`, which is over others; that of a tunnel has link addresses of zeros.
+#[cold]
+#[inline(never)]
+pub(crate) fn encapsulating(cpu: &mut Cpu, pkt: &Pkt) {
+    let Cpu { captures, tables, now, .. } = cpu;
+    if let Some(captures) = captures {
+        captures.contiguous.clear();
+        captures.see_logical((*now, pkt.outif, Place::Out), tables, pkt);
+    }
+}
+
 /// A packet is about to be dropped.
 #[cold]
 #[inline(never)]
@@ -231,6 +267,19 @@ impl Captures {
         }
     }
 
+    /// A packet of an interface over others, behind the header in `contiguous`. A capture of all devices has it there.
+    fn see_logical(&mut self, (at, ifindex, place): (Instant, IfIndex, Place), tables: &Tables, pkt: &Pkt) {
+        let Self { list, contiguous, untagged } = self;
+        let mut chosen = list.iter_mut().filter(|capture| capture.selection.interfaces.is_some()).peekable();
+        if chosen.peek().is_none() {
+            return;
+        }
+        let len = contiguous.len() + pkt.len();
+        append(contiguous, pkt);
+        let seen = Seen { at, ifindex, place, bytes: contiguous, len };
+        chosen.for_each(|capture| capture.see(tables, seen, untagged));
+    }
+
     /// A packet that has lost its link header gets it back, or one without addresses if there was none.
     fn see_dropped(&mut self, at: Instant, tables: &Tables, pkt: &Pkt, reason: DropReason) {
         let Self { list, contiguous, untagged } = self;
@@ -248,7 +297,7 @@ impl Captures {
                 [received, pkt.rcvif, sent, pkt.outif].into_iter().find(is_selected).unwrap_or(sent);
             let seen = Seen { at, ifindex, place: Place::Drop(reason), bytes: contiguous, len };
             // One that has left its tags behind is what the VLAN has of it.
-            let path = Path::of(tables, ifindex);
+            let path = Path::over(tables, ifindex);
             let frame = path.and_then(|path| path.frame(contiguous, untagged));
             let removed = frame.map_or(0, |frame| contiguous.len() - frame.len());
             capture.keep(Seen { bytes: frame.unwrap_or(contiguous), len: len - removed, ..seen });
@@ -271,12 +320,12 @@ fn device(tables: &Tables, ifindex: IfIndex) -> IfIndex {
 }
 
 impl Capture {
-    /// A frame of a device: for each of the selected interfaces that it is a frame of.
+    /// A frame of a device, or of an interface over others: for each of the selected interfaces that it is a frame of.
     fn see(&mut self, tables: &Tables, seen: Seen<'_>, untagged: &mut Vec<u8>) {
         let selection = Arc::clone(&self.selection);
         let Some(interfaces) = &selection.interfaces else { return self.keep(seen) };
         for &ifindex in interfaces {
-            let path = Path::of(tables, ifindex).filter(|path| path.device == seen.ifindex);
+            let path = Path::over(tables, ifindex).filter(|path| path.device == seen.ifindex);
             if let Some(bytes) = path.and_then(|path| path.frame(seen.bytes, untagged)) {
                 let len = seen.len - (seen.bytes.len() - bytes.len());
                 self.keep(Seen { ifindex, bytes, len, ..seen });

@@ -76,7 +76,8 @@ fn devices(config: &Config) -> Vec<String> {
         | Device::Tunnel(_)
         | Device::Vxlan(_)
         | Device::Bridge(_)
-        | Device::Pppoe(_) => None,
+        | Device::Pppoe(_)
+        | Device::Lo => None,
     };
     let warn = |interface: &Interface| Some((interface.name.clone(), missing(interface)?));
     let warnings = config.interfaces.iter().filter_map(warn);

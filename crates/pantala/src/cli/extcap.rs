@@ -160,7 +160,9 @@ impl Extcap {
                 let all: Vec<Interface> = session.client.get("/v1/interfaces").unwrap_or_default();
                 let is_raw = |interface: &Interface| {
                     let mode = interface.device.as_ref().map(|device| device.mode);
-                    interface.name == name && mode == Some(DeviceMode::Tun)
+                    let is_bare =
+                        matches!(mode, Some(DeviceMode::Tun | DeviceMode::Tunnel | DeviceMode::Pppoe));
+                    interface.name == name && is_bare
                 };
                 Ok(session.term.show(if all.iter().any(is_raw) { DLT_RAW } else { DLT })?)
             }
@@ -185,11 +187,11 @@ impl Extcap {
 /// The list of interfaces that can be captured, and of all of them together.
 fn interfaces(all: &[Interface]) -> String {
     let mut text = format!("extcap {{version={}}}\n", env!("CARGO_PKG_VERSION"));
-    let is_vlan = |interface: &&Interface| {
-        interface.device.as_ref().is_some_and(|device| device.mode == DeviceMode::Vlan)
+    let has_packets = |interface: &&Interface| {
+        interface.device.as_ref().is_some_and(|device| device.mode != DeviceMode::Loopback)
     };
-    let with_frames = all.iter().filter(|interface| !interface.rings.is_empty() || is_vlan(interface));
-    let names: Vec<&str> = with_frames.map(|interface| interface.name.as_str()).collect();
+    let with_packets = all.iter().filter(has_packets);
+    let names: Vec<&str> = with_packets.map(|interface| interface.name.as_str()).collect();
     let any = (!names.is_empty()).then_some("any");
     for name in any.into_iter().chain(names) {
         text += &format!("interface {{value={PREFIX}{name}}}{{display=pantala: {name}}}\n");

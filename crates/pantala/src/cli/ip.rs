@@ -196,13 +196,16 @@ impl<'w> New<'w> {
                     [("vxlanremote", self.remote), ("vxlangroup", self.group), ("vxlanport", self.port)];
                 line.extend(others.into_iter().filter_map(|(word, value)| Some([word, value?])).flatten());
             }
+            // What Linux calls so is what BSD calls a loopback interface.
+            "dummy" => line.extend(["device", "lo"]),
             "bridge" => {
                 return Err(format!(
                     "a bridge needs its first port: `ifconfig {name} create addm INTERFACE`"
                 ));
             }
             other => {
-                let help = unknown(other, &["vlan", "ipip", "sit", "ip6tnl", "gre", "vxlan", "bridge"]);
+                let help =
+                    unknown(other, &["vlan", "ipip", "sit", "ip6tnl", "gre", "vxlan", "bridge", "dummy"]);
                 return Err(format!("{help}; `ifconfig IF create device DEVICE` makes any"));
             }
         }

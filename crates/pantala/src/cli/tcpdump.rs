@@ -29,7 +29,7 @@ use crate::plural::counted;
 pub(crate) const USAGE: &str = "\
 pantala tcpdump [-AeNnqStvXx] [-B KIB] [-c COUNT] [-C MB] [-G SECONDS]
                        [-i INTERFACE[,...]] [-Q PLACES] [-s SNAPLEN] [-w FILE]
-                       [-W FILES] [FILTER ...]";
+                       [-W FILES] [-y EN10MB] [FILTER ...]";
 
 pub(crate) const HELP: &str =
     "  -i INTERFACE  capture on these interfaces, separated by commas [default: any]
@@ -37,6 +37,8 @@ pub(crate) const HELP: &str =
                 [default: inout]; drop shows dropped packets and the reasons
   -c COUNT      stop after so many packets
   -s SNAPLEN    keep so many bytes of each packet [default: 262144]
+  -y EN10MB     with -w: give packets without a link header one of zeros, so
+                that all have the link type that tcpdump -r needs
   -B KIB        buffer of each CPU [default: 4096]
   -w FILE       write pcapng instead of printing; - is standard output
   -C MB         begin another file after so many million bytes
@@ -46,9 +48,10 @@ pub(crate) const HELP: &str =
   -A -e -n -N -q -S -t -v -x -X
                 given to tcpdump, if that is installed: it prints the packets
 
-Frames captured on a VLAN are without its tags. A TUN has packets without
-frames; beside others they get a header of zeros. FILTER is a
-pcap-filter(7), which libpcap compiles if it is installed.
+Frames captured on a VLAN are without its tags, and packets of a tunnel
+without its outer headers. A TUN, gif, GRE or PPPoE interface has packets
+without frames: their link type is RAW. FILTER is a pcap-filter(7), which
+libpcap compiles if it is installed.
 
 Examples:
   pantala tcpdump -ni lan port 80
@@ -76,7 +79,7 @@ pub(crate) struct Tcpdump {
 impl Tcpdump {
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
         // Accepted and without effect: output is never buffered, and no device is promiscuous.
-        let flags = Flags::read("tcpdump", words, &format!("{PASSED}lUp"), "BcCGiQswW")?;
+        let flags = Flags::read("tcpdump", words, &format!("{PASSED}lUp"), "BcCGiQswWy")?;
         let count = flags.number("tcpdump", 'c')?;
         if count == Some(0) {
             return Err(Failure::usage("tcpdump: -c takes 1 or more"));
@@ -88,6 +91,7 @@ impl Tcpdump {
             snap_len: snap_len.unwrap_or(SNAP_LEN).min(SNAP_LEN),
             filter: Vec::new(),
             buffer_kib: flags.number("tcpdump", 'B')?.unwrap_or_else(|| CaptureRequest::default().buffer_kib),
+            with_link_header: has_link_header(flags.value('y'))?,
         };
         let write = flags.value('w').map(str::to_owned);
         let rotation = files::Rotation::read(&flags, write.as_deref())?;
@@ -104,9 +108,10 @@ impl Tcpdump {
 
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
         let Session { client, json, term } = session;
-        let request = self.compiled()?;
+        let mut request = self.compiled()?;
         let stop = Stop::on_signals()?;
         let mut output = self.output(*json)?;
+        request.with_link_header |= output.needs_link_header();
         let mut run = Run {
             left: self.count.unwrap_or(u64::MAX),
             captured: 0,
@@ -185,6 +190,11 @@ trait Output {
     /// A packet, and its interface; `out` is shown when the part that it came in has been read.
     fn packet(&mut self, captured: &Captured<'_>, out: &mut Vec<u8>) -> Result<(), Failure>;
 
+    /// Whether all packets must have a link header.
+    fn needs_link_header(&self) -> bool {
+        false
+    }
+
     /// All packets of a part have been given.
     fn part_ends(&mut self) -> Result<(), Failure> {
         Ok(())
@@ -257,6 +267,15 @@ fn listening(request: &CaptureRequest, link_type: u16) -> String {
     format!("listening on {names}, link-type {link}, snapshot length {} bytes", request.snap_len)
 }
 
+/// Whether the link type that is asked for is Ethernet; no other is made.
+fn has_link_header(link_type: Option<&str>) -> Result<bool, Failure> {
+    match link_type {
+        None => Ok(false),
+        Some("EN10MB") => Ok(true),
+        Some(other) => Err(Failure::usage(format!("tcpdump: -y cannot be `{other}`; known is EN10MB"))),
+    }
+}
+
 fn interfaces(names: &str) -> Vec<String> {
     if names == "any" { Vec::new() } else { names.split(',').map(str::to_owned).collect() }
 }
@@ -300,6 +319,7 @@ mod tests {
             snap_len: 96,
             filter: Vec::new(),
             buffer_kib: 128,
+            with_link_header: false,
         };
         assert_eq!((dump.request, dump.count), (request, Some(3)));
         assert_eq!(dump.filter, "tcp port 80 and not host 192.0.2.1");
@@ -323,6 +343,7 @@ mod tests {
             ("-w x -W 5", "-W needs -C or -G"),
             ("-w x -C 0", "-C takes 1 or more"),
             ("-K", "there is no flag -K"),
+            ("-y RAW", "-y cannot be `RAW`"),
         ] {
             let Err(Failure::Usage(text)) = read(line) else { panic!("{line}") };
             assert!(text.contains(says), "{line}: {text}");

@@ -13,6 +13,7 @@
 //!         | "gre:" address "," remote [ ",key=" number ]
 //!         | "bridge:" [ interface *("," interface) ]
 //!         | "pppoe:" interface [ ",service=" name ] [ ",ac=" name ]
+//!         | "lo"
 //!         | "vxlan:" vni "," address ["," address] [",port=" number]
 //! remote  = address | prefix | "any"
 //! option  = "mode=" ("auto" | "native" | "generic" | "zerocopy")
@@ -50,12 +51,12 @@ const IFNAME_MAX: usize = 15;
 const WIRE_NAME_MAX: usize = 64;
 const DRIVERS: &[&str] = &[
     "tap", "tun", "af_xdp", "pcap", "null", "memif", "mem", "vlan", "qinq", "gif", "gre", "vxlan", "bridge",
-    "pppoe",
+    "pppoe", "lo",
 ];
 const GRAMMAR: &str = "write tap:NAME, tun:NAME, af_xdp:NAME[,mode=MODE][,queues=N][,share], memif:SOCKET[,id=N][,role=ROLE], \
                        pcap:IN[,OUT], null:[rx=N], vlan:INTERFACE,VID, qinq:INTERFACE,VID, gif:LOCAL,REMOTE, gre:LOCAL,REMOTE[,key=N], \
-                       vxlan:VNI,LOCAL[,REMOTE][,port=N], bridge:[INTERFACE[,INTERFACE…]] or \
-                       pppoe:INTERFACE[,service=NAME][,ac=NAME]";
+                       vxlan:VNI,LOCAL[,REMOTE][,port=N], bridge:[INTERFACE[,INTERFACE…]], \
+                       pppoe:INTERFACE[,service=NAME][,ac=NAME] or lo";
 
 /// Where an interface's packets come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +112,8 @@ pub enum Device {
     Bridge(Bridge),
     /// A PPPoE session over another interface.
     Pppoe(Pppoe),
+    /// Addresses of the host that are on no link.
+    Lo,
 }
 
 /// The attach mode of AF_XDP.
@@ -129,7 +132,7 @@ pub enum XdpMode {
 
 impl Device {
     /// The driver's word in the configuration: `tap`, `tun`, `af_xdp`, `pcap`, `null`, `memif`, `mem`, `vlan`, `qinq`, `gif`, `gre`,
-    /// `vxlan`, `bridge`, `pppoe`.
+    /// `vxlan`, `bridge`, `pppoe`, `lo`.
     #[must_use]
     pub fn driver(&self) -> &'static str {
         match self {
@@ -145,6 +148,7 @@ impl Device {
             Self::Vxlan(_) => "vxlan",
             Self::Bridge(_) => "bridge",
             Self::Pppoe(_) => "pppoe",
+            Self::Lo => "lo",
         }
     }
 
@@ -164,6 +168,7 @@ impl Device {
             Self::Vxlan(_) => "vxlan",
             Self::Bridge(_) => "bridge",
             Self::Pppoe(_) => "pppoe",
+            Self::Lo => "lo",
         }
     }
 
@@ -179,17 +184,17 @@ impl Device {
         matches!(self, Self::Tap { .. } | Self::Tun { .. })
     }
 
-    /// Whether it is a link with one other end, and without link addresses.
+    /// Whether it is a link with one other end, or none, and without link addresses.
     #[must_use]
     pub const fn is_point_to_point(&self) -> bool {
-        matches!(self, Self::Tun { .. } | Self::Tunnel(_) | Self::Pppoe(_))
+        matches!(self, Self::Tun { .. } | Self::Tunnel(_) | Self::Pppoe(_) | Self::Lo)
     }
 
     /// Whether it has no rings: its packets come and go by other interfaces.
     #[must_use]
     pub fn is_logical(&self) -> bool {
         self.parent().is_some()
-            || matches!(self, Self::Tunnel(_) | Self::Vxlan(_) | Self::Bridge(_) | Self::Pppoe(_))
+            || matches!(self, Self::Tunnel(_) | Self::Vxlan(_) | Self::Bridge(_) | Self::Pppoe(_) | Self::Lo)
     }
 
     /// The interface that it is over, if its frames are those of a device with a tag.
@@ -214,12 +219,16 @@ impl Device {
             | Self::Tunnel(_)
             | Self::Vxlan(_)
             | Self::Bridge(_)
-            | Self::Pppoe(_) => None,
+            | Self::Pppoe(_)
+            | Self::Lo => None,
         }
     }
 
     /// Reads a device.
     pub(crate) fn parse(text: &str) -> Result<Self, Wrong> {
+        if text == "lo" {
+            return Ok(Self::Lo);
+        }
         let Some((driver, rest)) = text.split_once(':') else {
             return Err(Wrong::new(format!("`{text}` names no driver"), GRAMMAR));
         };
@@ -269,6 +278,7 @@ impl fmt::Display for Device {
             Self::Vxlan(vxlan) => vxlan.fmt(f),
             Self::Bridge(bridge) => bridge.fmt(f),
             Self::Pppoe(pppoe) => pppoe.fmt(f),
+            Self::Lo => f.write_str("lo"),
         }
     }
 }

@@ -87,7 +87,8 @@ impl Attached {
             .map(|net| IfAddr { addr: net.addr(), prefix_len: net.prefix_len() });
         let mut all: Vec<_> = configured.collect();
         // That of a PPPoE interface is leased with the session.
-        let is_aside = self.config.is_port || self.config.twin_of.is_some();
+        let is_aside =
+            self.config.is_port || self.config.twin_of.is_some() || self.config.device == Device::Lo;
         let has_own = self.mtu() >= MTU_MIN_V6 && !is_aside && self.config.ppp.is_none();
         if has_own && !all.iter().any(|own| is_link_local(own.addr)) {
             // The kernel makes one of the same link address, and both cannot have it.
@@ -124,7 +125,8 @@ impl Attached {
                 | DeviceMode::Tunnel
                 | DeviceMode::Vxlan
                 | DeviceMode::Bridge
-                | DeviceMode::Pppoe,
+                | DeviceMode::Pppoe
+                | DeviceMode::Loopback,
                 _,
             ) => "",
         };
@@ -158,6 +160,7 @@ impl Attached {
             }
             Device::Pppoe(_) => return Kind::Pppoe(self.pppoe(attached)),
             Device::Tun { .. } => return Kind::RawIp,
+            Device::Lo => return Kind::Loopback,
             _ => return Kind::Device,
         };
         // Without a parent it is over no interface, and so never up.
@@ -215,7 +218,7 @@ impl Attached {
     /// Its link address: that of its frames, of which a TUN has none.
     fn link_addr(&self) -> Mac {
         match self.config.device {
-            Device::Tun { .. } => Mac::default(),
+            Device::Tun { .. } | Device::Lo => Mac::default(),
             _ => self.facts.mac,
         }
     }

@@ -56,6 +56,7 @@ fn block(interface: &Interface) -> String {
             (None, DeviceMode::Vlan) => vlan_line(device),
             (None, DeviceMode::Tunnel) => tunnel_line(&device.device),
             (None, DeviceMode::Pppoe) => pppoe_lines(device),
+            (None, DeviceMode::Loopback) => String::new(),
             (None, DeviceMode::Bridge) => bridge_lines(device) + &addr_lines(&interface.fdb),
             (None, DeviceMode::Vxlan) => vxlan_line(&device.device) + &addr_lines(&interface.fdb),
             (None, _) => device_line(device),
@@ -294,7 +295,8 @@ fn device_line(device: &DeviceInfo) -> String {
         | DeviceMode::Tunnel
         | DeviceMode::Vxlan
         | DeviceMode::Bridge
-        | DeviceMode::Pppoe => {}
+        | DeviceMode::Pppoe
+        | DeviceMode::Loopback => {}
     }
     match device.copy {
         Some(CopyMode::Copy) => line += " copy",

@@ -189,7 +189,7 @@ const WHOLE: &[Bad] = &[
     ),
     bad(
         "[[interface]]\ndevice = \"tap:a\"\nname = \"lo0\"\n",
-        "3:8: lo0 is the stack's own loopback interface",
+        "3:8: lo0 is the name of a loopback interface",
         "another name",
     ),
     bad(

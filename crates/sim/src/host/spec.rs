@@ -43,8 +43,8 @@ pub struct Spec {
     pub vxlans: Vec<VxlanPort>,
     /// A bridge, whose index follows those of the VXLANs.
     pub bridge: Option<BridgePorts>,
-    /// PPPoE sessions; their indices follow that of the bridge.
-    pub sessions: Vec<SessionPort>,
+    /// Interfaces without link addresses; their indices follow that of the bridge.
+    pub bare: Vec<BarePort>,
     /// Routes besides those to its own links.
     pub routes: Vec<Route>,
 }
@@ -105,11 +105,11 @@ pub struct BridgePorts {
     pub addrs: Vec<IfAddr>,
 }
 
-/// A PPPoE session to be.
+/// A PPPoE session or a loopback interface to be.
 #[derive(Clone, Debug)]
-pub struct SessionPort {
-    /// Its number, the interface below, and the other end.
-    pub pppoe: Pppoe,
+pub struct BarePort {
+    /// Its kind.
+    pub kind: Kind,
     /// Its addresses, the link-local one excepted.
     pub addrs: Vec<IfAddr>,
 }
@@ -160,7 +160,7 @@ impl Spec {
             tunnels: Vec::new(),
             vxlans: Vec::new(),
             bridge: None,
-            sessions: Vec::new(),
+            bare: Vec::new(),
             routes: Vec::new(),
         }
     }
@@ -244,7 +244,14 @@ impl Spec {
     #[must_use]
     pub fn session(mut self, parent: IfIndex, remote: Mac, net: u8, host: u8) -> Self {
         let pppoe = Pppoe { parent, session: Some(Session { id: 7, remote }), clamps_mss: true };
-        self.sessions.push(SessionPort { pppoe, addrs: plan::addrs(net, host) });
+        self.bare.push(BarePort { kind: Kind::Pppoe(pppoe), addrs: plan::addrs(net, host) });
+        self
+    }
+
+    /// With host `host` of network `net` on a loopback interface.
+    #[must_use]
+    pub fn loopback(mut self, net: u8, host: u8) -> Self {
+        self.bare.push(BarePort { kind: Kind::Loopback, addrs: plan::addrs(net, host) });
         self
     }
 
@@ -256,7 +263,7 @@ impl Spec {
         let addrs = addrs.chain(self.tunnels.iter().map(|tunnel| &tunnel.addrs));
         let addrs = addrs.chain(self.vxlans.iter().map(|vxlan| &vxlan.addrs));
         let addrs = addrs.chain(self.bridge.iter().map(|bridge| &bridge.addrs));
-        let addrs = addrs.chain(self.sessions.iter().map(|session| &session.addrs));
+        let addrs = addrs.chain(self.bare.iter().map(|bare| &bare.addrs));
         let port = addrs.into_iter().position(|addrs| addrs.iter().any(|own| own.covers(via)));
         let ifindex = ifindex(port.unwrap_or(0));
         self.routes.push(Route::new(to, To::Gateway { ifindex, via }));
@@ -289,7 +296,7 @@ impl Spec {
             let joined = self.joined(bridge, &mut ifs);
             ifs.push(joined);
         }
-        ifs.extend(self.sessions.iter().zip(0..).map(|(session, at)| self.spoken(session, at)));
+        ifs.extend(self.bare.iter().zip(0..).map(|(port, at)| self.without_link(port, at)));
         Tables::new(Config { generation, ifs, routes: self.routes.clone(), forwarding: self.forwarding })
     }
 
@@ -425,19 +432,19 @@ impl Spec {
         }
     }
 
-    /// The index of PPPoE session number `at`.
+    /// The index of interface number `at` of those without link addresses.
     #[must_use]
-    pub fn session_index(&self, at: usize) -> IfIndex {
+    pub fn bare_index(&self, at: usize) -> IfIndex {
         let bridges = usize::from(self.bridge.is_some());
         self.vxlan_index(self.vxlans.len() + bridges + at)
     }
 
-    /// The interface of PPPoE session number `at`.
-    fn spoken(&self, port: &SessionPort, at: usize) -> Ifnet {
+    /// Interface number `at` of those without link addresses.
+    fn without_link(&self, port: &BarePort, at: usize) -> Ifnet {
         Ifnet {
-            index: self.session_index(at),
-            name: format!("pppoe{at}"),
-            kind: Kind::Pppoe(port.pppoe),
+            index: self.bare_index(at),
+            name: if port.kind.is_loopback() { format!("lo{at}") } else { format!("pppoe{at}") },
+            kind: port.kind,
             mtu: 1492,
             up: true,
             addrs: port.addrs.clone(),
@@ -446,6 +453,12 @@ impl Spec {
             learned: Arc::default(),
             ..self.ifnet(0)
         }
+    }
+
+    /// The index of the last interface.
+    #[must_use]
+    pub fn last_index(&self) -> IfIndex {
+        self.bare_index(self.bare.len()).saturating_sub(1)
     }
 
     fn device_below(&self, mut index: IfIndex) -> IfIndex {

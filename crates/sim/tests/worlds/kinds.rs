@@ -1,4 +1,4 @@
-//! Fair queueing, the firewall, address translation and the flow cache over each kind of interface.
+//! Fair queueing, the firewall, address translation, the flow cache and captures over each kind of interface.
 //!
 //! docs/reference/INTERFACE-KINDS.md has these tests as a table; a test of the house holds the two together.
 
@@ -65,6 +65,11 @@ macro_rules! kinds {
             fn its_flows_hit_the_cache_and_new_rules_make_it_stale() {
                 each(pairs::flow_cache);
             }
+
+            #[test]
+            fn its_packets_are_captured_without_outer_headers_and_tags() {
+                each(pairs::capture);
+            }
         })+
     };
 }
@@ -102,6 +107,11 @@ impl Kind {
             Self::Bridge => 102,
             _ => 2,
         }
+    }
+
+    /// Whether its packets have no link header: a capture has one of zeros.
+    const fn is_bare(self) -> bool {
+        matches!(self, Self::Tun | Self::Gif(_) | Self::Gre(_) | Self::Pppoe)
     }
 
     /// Bytes that each packet gets on its way by this kind of interface, the Ethernet header included.

@@ -8,6 +8,7 @@ mod polling;
 mod forwarding;
 mod tunnels;
 mod kinds;
+mod loopbacks;
 mod vlans;
 mod live_links;
 mod vxlans;

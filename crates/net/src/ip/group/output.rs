@@ -34,6 +34,9 @@ const REPORT_MAX: usize = PACKET_MAX - HEADERS;
 /// CPUs together can want, several records are made.
 //= https://www.rfc-editor.org/rfc/rfc3376#section-4.2.16
 pub(super) fn report(cpu: &mut Cpu, ifindex: IfIndex, is_v6: bool, records: &[Record]) {
+    if !has_link(cpu, ifindex) {
+        return;
+    }
     let room = cpu.tables.ifnet(ifindex).map_or(0, |ifnet| (ifnet.mtu as usize).saturating_sub(HEADERS));
     let from = speaker(cpu, ifindex, is_v6);
     let mut pieces = records.iter().flat_map(pieces).peekable();
@@ -58,6 +61,9 @@ pub(super) fn report(cpu: &mut Cpu, ifindex: IfIndex, is_v6: bool, records: &[Re
 
 /// Sends a report of one group in an older version.
 pub(super) fn short(cpu: &mut Cpu, ifindex: IfIndex, version: Version, group: IpAddr, what: Short) {
+    if !has_link(cpu, ifindex) {
+        return;
+    }
     let from = speaker(cpu, ifindex, group.is_ipv6());
     let mut out = [0; 24];
     let (to, len) = match (from, group, what) {
@@ -78,6 +84,11 @@ pub(super) fn short(cpu: &mut Cpu, ifindex: IfIndex, version: Version, group: Ip
     if let Ok(len) = len {
         send(cpu, ifindex, [from, to], &out[..len]);
     }
+}
+
+/// Whether there may be routers to hear it.
+fn has_link(cpu: &Cpu, ifindex: IfIndex) -> bool {
+    cpu.tables.ifnet(ifindex).is_some_and(|ifnet| !ifnet.kind.is_loopback())
 }
 
 /// A record, or several with as many sources as each may have.

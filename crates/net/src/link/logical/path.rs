@@ -9,7 +9,7 @@ use crate::link::tables::{IfIndex, Tables};
 /// Bytes of the addresses of a frame, behind which its tags stand.
 const ADDRS_LEN: usize = 12;
 
-/// The device of an interface, and the tags that its frames have there.
+/// The interface that an interface's VLANs are over, a device as a rule, and the tags that its frames have there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// The device.
@@ -23,19 +23,30 @@ impl Path {
     /// Returns the path of an interface; `None` if there is none of this number, or its frames come by no device.
     #[must_use]
     pub fn of(tables: &Tables, ifindex: IfIndex) -> Option<Self> {
+        let is_device = |path: &Self| tables.ifnet(path.device).is_some_and(|ifnet| ifnet.kind.is_device());
+        Self::over(tables, ifindex).filter(is_device)
+    }
+
+    /// Returns the path of an interface, to a device or what else its VLANs are over; `None` if there is none of this number.
+    #[must_use]
+    pub fn over(tables: &Tables, ifindex: IfIndex) -> Option<Self> {
         let mut path = Self { device: ifindex, tags: [(0, 0); TAGS_MAX], len: 0 };
         loop {
             match tables.ifnet(path.device)?.kind {
-                Kind::Device | Kind::RawIp => return Some(path),
                 Kind::Vlan(vlan) if path.len < TAGS_MAX => {
                     path.tags.copy_within(..path.len, 1);
                     path.tags[0] = (vlan.tpid.0, vlan.vid);
                     path.len += 1;
                     path.device = vlan.parent;
                 }
-                Kind::Vlan(_) | Kind::Tunnel(_) | Kind::Vxlan(_) | Kind::Bridge(_) | Kind::Pppoe(_) => {
-                    return None;
-                }
+                Kind::Vlan(_) => return None,
+                Kind::Device
+                | Kind::RawIp
+                | Kind::Tunnel(_)
+                | Kind::Vxlan(_)
+                | Kind::Bridge(_)
+                | Kind::Pppoe(_)
+                | Kind::Loopback => return Some(path),
             }
         }
     }

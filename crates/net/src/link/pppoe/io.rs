@@ -12,6 +12,7 @@ use crate::base::drop::DropReason;
 use crate::link::ether::{self, TAG_LEN};
 use crate::link::tables::{IfIndex, Ifnet};
 use crate::link::{mss, tunnel};
+use crate::turn::capture;
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::dispatch;
 use crate::turn::next::Next;
@@ -125,6 +126,10 @@ fn session_input(cpu: &mut Cpu, pkt: &mut Pkt) -> Result<Next, DropReason> {
     pkt.rcvif = ifindex;
     if clamps {
         mss::clamp(pkt, mtu);
+    }
+    if cpu.watched {
+        let kind = if place == Next::Ip4 { EtherType::IPV4 } else { EtherType::IPV6 };
+        capture::decapsulated(cpu, pkt, kind);
     }
     cpu.count(Count::PppoeIn);
     Ok(place)

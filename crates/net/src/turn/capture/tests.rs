@@ -263,7 +263,7 @@ fn frames_and_drops_of_a_vlan_are_captured_without_its_tag_beside_those_of_its_d
     use crate::link::logical::{Kind, Vlan};
     for [src, dst] in hosts() {
         let mut bench = Bench::with(2, 1, |config| {
-            let kind = Kind::Vlan(Vlan { parent: 1, tpid: wire::ether::EtherType::VLAN, vid: 10, pcp: 0 });
+            let kind = Kind::Vlan(Vlan { parent: 1, tpid: EtherType::VLAN, vid: 10, pcp: 0 });
             config.ifs.push(crate::link::tables::Ifnet { kind, ..crate::testkit::ifnet(3) });
         });
         begin(&mut bench, Selection { interfaces: Some(vec![1, 3]), ..selection(ALL) });

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CaptureRequest {
-    /// Devices, by the names of their interfaces; all if it is empty.
+    /// Interfaces, by their names; all devices if it is empty.
     #[serde(default)]
     pub interfaces: Vec<String>,
     /// The places where packets are copied.
@@ -22,6 +22,10 @@ pub struct CaptureRequest {
     /// Size of the buffer that each CPU fills while the reader empties another, KiB.
     #[serde(default = "buffer_kib")]
     pub buffer_kib: u32,
+    /// Whether packets of interfaces without frames get a link header of zeros, so that all have one link type. Else each interface
+    /// has its own.
+    #[serde(default)]
+    pub with_link_header: bool,
 }
 
 /// A place where packets are copied.
@@ -57,6 +61,7 @@ impl Default for CaptureRequest {
             snap_len: snap_len(),
             filter: Vec::new(),
             buffer_kib: buffer_kib(),
+            with_link_header: false,
         }
     }
 }

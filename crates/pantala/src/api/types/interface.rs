@@ -436,6 +436,8 @@ pub enum DeviceMode {
     Bridge,
     /// None: a PPPoE session over another interface.
     Pppoe,
+    /// None: addresses on no link.
+    Loopback,
 }
 
 /// Whether frames are copied between the kernel and us.

@@ -311,6 +311,7 @@ impl<'w> Reader<'w> {
             (None, None, None) if *creates && self.interface.starts_with("bridge") => {
                 Ok(Some("bridge:".to_owned()))
             }
+            (None, None, None) if *creates && kind_of(self.interface) == "lo" => Ok(Some("lo".to_owned())),
             (Some(device), None, None) => {
                 let key = self.seen.gre_key.map(|key| format!(",key={key}")).unwrap_or_default();
                 Ok(Some(format!("{device}{key}")))
@@ -330,9 +331,13 @@ fn is_qinq(text: &str) -> Result<bool, String> {
     }
 }
 
+/// The name of an interface without its number.
+fn kind_of(interface: &str) -> &str {
+    interface.trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
 fn without_device(interface: &str) -> String {
-    let kind = interface.trim_end_matches(|c: char| c.is_ascii_digit());
-    let words = match kind {
+    let words = match kind_of(interface) {
         "vlan" => "vlan ID vlandev INTERFACE",
         "gif" | "gre" => "tunnel LOCAL REMOTE",
         "vxlan" => "vxlanid N vxlanlocal ADDRESS",

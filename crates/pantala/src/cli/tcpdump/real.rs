@@ -51,6 +51,11 @@ impl Real {
 }
 
 impl Output for Real {
+    /// The classic format has one link type.
+    fn needs_link_header(&self) -> bool {
+        true
+    }
+
     fn head(&mut self, _block: &[u8], _out: &mut Vec<u8>) -> Result<(), Failure> {
         Ok(())
     }

@@ -159,9 +159,11 @@ fn ppp(draft: &DraftInterface) -> Option<Ppp> {
 
 fn names(drafts: &[DraftInterface], report: &mut Report<'_>) {
     let mut first = HashMap::new();
-    for name in drafts.iter().filter_map(|draft| draft.name.as_ref()) {
-        if name.value == LOOPBACK {
-            report.add(&name.span, "lo0 is the stack's own loopback interface", "choose another name");
+    for (name, draft) in drafts.iter().filter_map(|draft| Some((draft.name.as_ref()?, draft))) {
+        let is_lo = draft.device.as_ref().is_some_and(|at| at.value == Device::Lo);
+        if name.value == LOOPBACK && !is_lo {
+            let help = "choose another name, or write device = \"lo\"";
+            report.add(&name.span, "lo0 is the name of a loopback interface", help);
         }
         let there = *first.entry(&*name.value).or_insert(name);
         if there.span != name.span {

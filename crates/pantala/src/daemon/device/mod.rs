@@ -190,9 +190,12 @@ pub(crate) fn rings(
         Device::Pcap { .. } | Device::Null { .. } => Ok(1),
         Device::Memif(_) => Ok(interface.rings.unwrap_or(memif::RINGS)),
         Device::Mem { wire } => mem::rings(interface, wire, wires, cpus),
-        Device::Vlan(_) | Device::Tunnel(_) | Device::Vxlan(_) | Device::Bridge(_) | Device::Pppoe(_) => {
-            Ok(0)
-        }
+        Device::Vlan(_)
+        | Device::Tunnel(_)
+        | Device::Vxlan(_)
+        | Device::Bridge(_)
+        | Device::Pppoe(_)
+        | Device::Lo => Ok(0),
     }
 }
 
@@ -254,6 +257,7 @@ pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) ->
         Device::Memif(memif) => memif::open(interface, unit, memif, workshop)?,
         Device::Mem { wire } => mem::open(interface, unit, wire, workshop)?,
         Device::Vlan(_) => logical(DeviceMode::Vlan, Mac::default(), MTU),
+        Device::Lo => logical(DeviceMode::Loopback, Mac::default(), MTU),
         Device::Pppoe(_) => logical(DeviceMode::Pppoe, Mac::default(), lcp::MRU.into()),
         Device::Tunnel(tunnel) => {
             let header = u32::try_from(tunnel.to_net().header_len()).unwrap_or(0);

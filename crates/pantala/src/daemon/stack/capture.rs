@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use net::capture::{self, Buffer, CAPTURES_MAX, CaptureId, Counts, Place, Places, Record, Selection};
-use net::logical::Kind;
 use net::tables::IfIndex;
 use wire::bpf::{Insn, Program};
 use wire::ether::HEADER_LEN;
@@ -29,10 +28,10 @@ struct Running {
     start_ns: u64,
     /// For each CPU, the buffer that is not being filled.
     spares: Vec<Buffer>,
-    /// The link type of all of them: that of IP packets, if no selected interface has frames.
-    link_type: u16,
-    /// The interfaces that have been described, in their order in the file.
-    interfaces: Vec<IfIndex>,
+    /// Whether packets without a link header get one of zeros.
+    with_link_header: bool,
+    /// The interfaces that have been described, in their order in the file, and their link types.
+    interfaces: Vec<(IfIndex, u16)>,
     /// Blocks that have not been read yet.
     head: Vec<u8>,
 }
@@ -55,13 +54,13 @@ impl Control {
             id,
             start_ns,
             spares: Vec::new(),
-            link_type: self.link_type(&indexes),
+            with_link_header: request.with_link_header,
             interfaces: Vec::new(),
             head: Vec::new(),
         };
         pcap::section(&mut running.head);
         for index in indexes {
-            running.interface(index, || self.name_of(index));
+            running.interface(index, || self.described_as(index));
         }
         if running.interfaces.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, "there is no interface to capture on"));
@@ -85,7 +84,7 @@ impl Control {
     }
 
     fn selection(&self, request: &CaptureRequest) -> Result<Selection, Error> {
-        let indexes = request.interfaces.iter().map(|name| self.device_of(name));
+        let indexes = request.interfaces.iter().map(|name| self.captured(name));
         let indexes = indexes.collect::<Result<Vec<_>, _>>()?;
         let insns = request.filter.iter().map(|&(code, jt, jf, k)| Insn { code, jt, jf, k });
         let insns: Box<[Insn]> = insns.collect();
@@ -106,11 +105,11 @@ impl Control {
         })
     }
 
-    /// The link type of a capture: programs want one for all interfaces.
-    fn link_type(&self, indexes: &[IfIndex]) -> u16 {
-        let is_raw =
-            |index: &IfIndex| self.tables.ifnet(*index).is_some_and(|ifnet| ifnet.kind == Kind::RawIp);
-        if indexes.iter().all(is_raw) { pcap::RAW } else { pcap::ETHERNET }
+    /// Name and link type of an interface. One that is gone has neither.
+    fn described_as(&self, index: IfIndex) -> (String, u16) {
+        let is_bare = self.tables.ifnet(index).is_some_and(|ifnet| ifnet.kind.is_point_to_point());
+        let link_type = if is_bare { pcap::RAW } else { pcap::ETHERNET };
+        (self.name_of(index).unwrap_or_default(), link_type)
     }
 
     /// Interfaces that have frames of their own.
@@ -119,33 +118,15 @@ impl Control {
         devices.map(|ifnet| ifnet.index).collect()
     }
 
-    /// The index of an interface that has frames of its own.
-    fn device_of(&self, name: &str) -> Result<IfIndex, Error> {
+    /// The index of an interface by which packets come and go.
+    fn captured(&self, name: &str) -> Result<IfIndex, Error> {
         let index = self.interface(name).ok_or_else(|| self.no_interface(name))?.index;
-        match self.tables.ifnet(index).map(|ifnet| ifnet.kind) {
-            Some(Kind::Tunnel(_)) => {
-                let error = format!("`{name}` has no frames of its own");
-                let hint =
-                    "capture where its outer packets come and go, with the filter `proto 4 or proto 41`";
-                Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
-            }
-            Some(Kind::Vxlan(vxlan)) => {
-                let error = format!("the frames of `{name}` are in datagrams");
-                let hint =
-                    format!("capture where they come and go, with the filter `udp port {}`", vxlan.port);
-                Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
-            }
-            Some(Kind::Pppoe(_)) => {
-                let error = format!("`{name}` has no frames of its own");
-                let hint = "capture on the interface below, with the filter `pppoes`";
-                Err(Error::new(ErrorKind::Unsupported, error).hint(hint))
-            }
-            Some(Kind::Bridge(_)) => {
-                let error = format!("the frames of `{name}` are those of its ports");
-                Err(Error::new(ErrorKind::Unsupported, error).hint("capture on a port"))
-            }
-            _ => Ok(index),
+        if self.tables.ifnet(index).is_some_and(|ifnet| ifnet.kind.is_loopback()) {
+            let error = format!("no packet comes or goes by `{name}`");
+            let hint = "capture where packets to its addresses arrive, with a filter";
+            return Err(Error::new(ErrorKind::Unsupported, error).hint(hint));
         }
+        Ok(index)
     }
 
     /// Returns what was captured since the last call.
@@ -183,7 +164,8 @@ impl Control {
         let mut packets: Vec<(&Record, &[u8])> = taken.iter().flat_map(Buffer::packets).collect();
         packets.sort_by_key(|(record, _)| record.at);
         for (record, bytes) in packets {
-            let interface = running.interface(record.ifindex, || self.name_of(record.ifindex));
+            let (interface, link_type) =
+                running.interface(record.ifindex, || self.described_as(record.ifindex));
             let at_ns = running.start_ns + record.at.ns();
             let reason = match record.place {
                 Place::Drop(reason) => format!("dropped: {} ({})", reason.sentence(), reason.name()),
@@ -194,7 +176,7 @@ impl Control {
                 Place::Out => Some(Direction::Out),
                 Place::Drop(_) => None,
             };
-            let skip = if running.link_type == pcap::RAW { HEADER_LEN } else { 0 };
+            let skip = if link_type == pcap::RAW { HEADER_LEN } else { 0 };
             let len = record.len.saturating_sub(u32::try_from(skip).unwrap_or(0));
             let bytes = bytes.get(skip..).unwrap_or_default();
             let packet = pcap::Packet { interface, at_ns, len, bytes, direction, comment: &reason };
@@ -217,14 +199,17 @@ impl Control {
 }
 
 impl Running {
-    /// The number of an interface in the file, where it is described if it is not yet.
-    fn interface(&mut self, index: IfIndex, name: impl FnOnce() -> Option<String>) -> u32 {
-        let known = self.interfaces.iter().position(|known| *known == index);
+    /// The number of an interface in the file, where it is described if it is not yet, and its link type.
+    fn interface(&mut self, index: IfIndex, described: impl FnOnce() -> (String, u16)) -> (u32, u16) {
+        let known = self.interfaces.iter().position(|(known, _)| *known == index);
         let at = known.unwrap_or_else(|| {
-            pcap::interface(&mut self.head, self.link_type, &name().unwrap_or_default());
-            self.interfaces.push(index);
+            let (name, own) = described();
+            let link_type = if self.with_link_header { pcap::ETHERNET } else { own };
+            pcap::interface(&mut self.head, link_type, &name);
+            self.interfaces.push((index, link_type));
             self.interfaces.len() - 1
         });
-        u32::try_from(at).unwrap_or(0)
+        let link_type = self.interfaces.get(at).map_or(pcap::ETHERNET, |(_, link_type)| *link_type);
+        (u32::try_from(at).unwrap_or(0), link_type)
     }
 }

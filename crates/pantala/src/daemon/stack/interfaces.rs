@@ -199,7 +199,7 @@ impl Control {
                 // Tunnels have no link that could be noticed.
                 _ if matches!(
                     interface.config.device,
-                    Device::Tunnel(_) | Device::Vxlan(_) | Device::Bridge(_)
+                    Device::Tunnel(_) | Device::Vxlan(_) | Device::Bridge(_) | Device::Lo
                 ) =>
                 {
                     true
@@ -246,10 +246,10 @@ fn flags(interface: &Attached, active: bool) -> Vec<InterfaceFlag> {
     if interface.up {
         flags.push(InterfaceFlag::Up);
     }
-    flags.push(if is_point_to_point(interface) {
-        InterfaceFlag::PointToPoint
-    } else {
-        InterfaceFlag::Broadcast
+    flags.push(match &interface.config.device {
+        Device::Lo => InterfaceFlag::Loopback,
+        device if device.is_point_to_point() => InterfaceFlag::PointToPoint,
+        _ => InterfaceFlag::Broadcast,
     });
     if interface.up && active {
         flags.push(InterfaceFlag::Running);
@@ -433,7 +433,8 @@ const fn media(facts: &Facts) -> &'static str {
         | DeviceMode::Tunnel
         | DeviceMode::Vxlan
         | DeviceMode::Bridge
-        | DeviceMode::Pppoe => "",
+        | DeviceMode::Pppoe
+        | DeviceMode::Loopback => "",
     }
 }
 

@@ -1,7 +1,9 @@
 //! The tests of each kind of interface.
 
 use core::net::IpAddr;
+use std::sync::Arc;
 
+use net::capture::{self, Buffer, CaptureId, Place, Places, Selection};
 use net::count::Count;
 use net::drop::DropReason;
 use net::ifq::QueueSpec;
@@ -12,8 +14,10 @@ use sim::plan::Family;
 use sim::station::{Content, Flow};
 use sim::world::Permit;
 
+use wire::ether::{EtherType, HEADER_LEN};
+
 use super::{Kind, Link, link};
-use crate::common::Shape;
+use crate::common::{Shape, on};
 
 const SECOND: Duration = Duration::from_secs(1);
 const BITS_PER_SECOND: u64 = 10_000_000;
@@ -180,4 +184,69 @@ pub(super) fn flow_cache(kind: Kind) {
         assert_eq!(denied, u64::from(4 * COUNT), "{kind:?}, {shape:?}");
         world.finish();
     }
+}
+
+/// A capture of the interface has each packet once, as it comes and as it goes, beside a capture of the port below.
+pub(super) fn capture(kind: Kind) {
+    const ID: [CaptureId; 2] = [CaptureId(1), CaptureId(2)];
+    for shape in shapes() {
+        let Link { mut world, routers, a, .. } =
+            link("kind_capture", kind, shape, None, cable::Spec::default());
+        let [router, _] = routers;
+        let index = world.of(router).spec.last_index();
+        let index = if matches!(kind, Kind::Ethernet | Kind::Tun) { 2 } else { index };
+        let places = Places { rx: true, tx: true, drops: false };
+        for cpu in 0..usize::from(shape.cpus) {
+            for (id, ifindex) in ID.into_iter().zip([index, 2]) {
+                let interfaces = Some(vec![ifindex]);
+                let selection = Arc::new(Selection { interfaces, places, snap_len: 2000, filter: None });
+                on(&mut world, router, cpu, |cpu| {
+                    capture::attach(cpu, id, selection, Buffer::new(0)).unwrap();
+                });
+            }
+        }
+        for (ident, family) in [1, 2].into_iter().zip(Family::BOTH) {
+            world.at(a).ping(family.addr(3, 2), [ident, 1], 56);
+        }
+        world.run_for(SECOND);
+        let mut seen = [Vec::new(), Vec::new()];
+        for cpu in 0..usize::from(shape.cpus) {
+            for (id, seen) in ID.into_iter().zip(&mut seen) {
+                on(&mut world, router, cpu, |cpu| {
+                    let (buffer, _) = capture::swap(cpu, id, Buffer::new(0)).unwrap();
+                    seen.extend(
+                        buffer
+                            .packets()
+                            .map(|(record, bytes)| (record.ifindex, record.place, bytes.to_vec())),
+                    );
+                });
+            }
+        }
+        let [own, below] = seen;
+        for (family, ethertype) in [(Family::V4, EtherType::IPV4), (Family::V6, EtherType::IPV6)] {
+            for (place, ends) in [(Place::Out, [1, 3]), (Place::In, [3, 1])] {
+                let is_it = |(_, at, frame): &&(u16, Place, Vec<u8>)| {
+                    *at == place && is_echo(&frame[HEADER_LEN..], ends.map(|net| family.addr(net, 2)))
+                };
+                let found: Vec<_> = own.iter().filter(is_it).collect();
+                assert_eq!(found.len(), 1, "{kind:?}, {family:?}, {place:?}, {shape:?}: {own:?}");
+                let (ifindex, _, frame) = found[0];
+                assert_eq!((*ifindex, &frame[12..HEADER_LEN]), (index, &ethertype.0.to_be_bytes()[..]));
+                assert_eq!(frame[..12] == [0; 12], kind.is_bare(), "{kind:?}: {:x?}", &frame[..12]);
+            }
+        }
+        assert!(below.len() >= 4 && below.iter().all(|(ifindex, ..)| *ifindex == 2), "{kind:?}: {below:?}");
+        world.finish();
+    }
+}
+
+/// Whether a packet is one of ICMP between these hosts.
+fn is_echo(packet: &[u8], [src, dst]: [IpAddr; 2]) -> bool {
+    let octets = |addr: IpAddr| match addr {
+        IpAddr::V4(addr) => addr.octets().to_vec(),
+        IpAddr::V6(addr) => addr.octets().to_vec(),
+    };
+    let ends = [octets(src), octets(dst)].concat();
+    let at = if src.is_ipv4() { 12 } else { 8 };
+    packet.get(at..at + ends.len()) == Some(&ends[..])
 }

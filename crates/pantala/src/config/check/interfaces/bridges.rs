@@ -87,6 +87,10 @@ fn can_be_port(port: &str, draft: &DraftInterface, span: &Range<usize>, report: 
         Some(Device::Tun { .. }) => {
             report.add(span, format!("`{port}` is a TUN, which has no frames"), "use a TAP");
         }
+        Some(Device::Lo) => {
+            let message = format!("`{port}` is a loopback interface, which has no frames");
+            report.add(span, message, "leave it out");
+        }
         Some(Device::Pppoe(_)) => {
             let message = format!("`{port}` is a PPPoE interface, which has no frames");
             report.add(span, message, "name the interface below");

@@ -60,7 +60,7 @@ pub(super) fn check(drafts: &[DraftInterface], ports: &HashSet<&str>, report: &m
 fn refusal(device: &Device, is_port: bool) -> Option<(&'static str, &'static str)> {
     match device {
         _ if is_port => Some(("a port of a bridge has no twin", "give one to the bridge")),
-        Device::Tunnel(_) | Device::Pppoe(_) => {
+        Device::Tunnel(_) | Device::Pppoe(_) | Device::Lo => {
             Some(("an interface without link addresses has no twin", "leave `punt` out"))
         }
         Device::Pcap { .. } => Some(("a capture file has no twin", "leave `punt` out")),

@@ -22,7 +22,14 @@ pub(super) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) {
                 }
                 without(draft, report);
             }
-            Device::Tun { .. } => without_link(draft, report),
+            Device::Tun { .. } => without_link("a TUN", draft, report),
+            Device::Lo => {
+                without_link("a loopback interface", draft, report);
+                for (key, span) in super::device_keys(draft).filter(|(key, _)| *key != "mac") {
+                    let message = format!("a loopback interface has no {key}");
+                    report.add(span, message, "leave it out: no packet leaves by it");
+                }
+            }
             Device::Vlan(vlan) if is_tunnel(drafts, &vlan.parent) => {
                 let message = format!("`{}` has no frames, and its packets have no tags", vlan.parent);
                 report.add(&device.span, message, "a VLAN is over a device, or over one VLAN of a device");
@@ -47,9 +54,9 @@ fn is_tunnel(drafts: &[DraftInterface], name: &str) -> bool {
 }
 
 /// Reports the keys that mean nothing to an interface without frames.
-fn without_link(draft: &DraftInterface, report: &mut Report<'_>) {
+fn without_link(kind: &str, draft: &DraftInterface, report: &mut Report<'_>) {
     if let Some(mac) = &draft.mac {
-        report.add(&mac.span, "a TUN has no link address", "leave `mac` out");
+        report.add(&mac.span, format!("{kind} has no link address"), "leave `mac` out");
     }
     let has_link_keys = draft.autoconf.is_some()
         || draft.ra.is_some()
@@ -57,7 +64,7 @@ fn without_link(draft: &DraftInterface, report: &mut Report<'_>) {
         || draft.dhcp_server.is_some()
         || draft.dhcp_relay.is_some();
     let Some(device) = draft.device.as_ref().filter(|_| has_link_keys) else { return };
-    let message = "a TUN has no link where routers or DHCP servers are asked";
+    let message = format!("{kind} has no link where routers or DHCP servers are asked");
     report.add(&device.span, message, "leave out autoconf, ra and DHCP, and give it addresses");
 }
 
