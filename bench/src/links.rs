@@ -118,7 +118,8 @@ fn encapsulate(frame: &mut [u8; FRAME_LEN], outer: ip4::Header) {
     let packet = &mut frame[HEADER_LEN..];
     let Ok(inner) = ip4::Header::parse(packet) else { return };
     packet.copy_within(..usize::from(INNER), LEN);
-    let inner = ip4::Header { payload_len: INNER - LEN as u16, ..inner };
+    let payload_len = u16::try_from(usize::from(INNER) - LEN).unwrap_or(0);
+    let inner = ip4::Header { payload_len, ..inner };
     for (at, header) in [(0, outer), (LEN, inner)] {
         // Both have no options, and room.
         header.emit(&mut packet[at..][..LEN]).unwrap_or(0);

@@ -1,5 +1,5 @@
 //! Times forwarding in memory: `rate ip4|ip6 ROUTES DESTINATIONS PACKETS_A_TURN FLOWS MILLISECONDS`, answers one line of
-//! JSON. With FLOWS above 0, fast forwarding with a cache for so many.
+//! JSON. With FLOWS above 0, fast forwarding with a cache for so many. `bridge4` and `bridge6` are a bridge, which has no routes.
 //!
 //! Slices of the router alternate with slices of the same source and sink with nothing between them, so that their
 //! difference is the stack, whatever the machine does. The numbers are medians of slices. Pin it to a CPU.
@@ -11,6 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use bench::bare::Bare;
 use bench::clock::Quartiles;
+use bench::links;
 use bench::program::{self, Misused};
 use bench::router::Router;
 use bench::workload::Workload;
@@ -20,12 +21,19 @@ const SLICES: u32 = 15;
 /// Packets between two looks at the clock.
 const BATCH: usize = 4096;
 
-const USAGE: &str = "rate ip4|ip6 ROUTES DESTINATIONS PACKETS_A_TURN FLOWS MILLISECONDS";
+const USAGE: &str = "rate ip4|ip6|bridge4|bridge6 ROUTES DESTINATIONS PACKETS_A_TURN FLOWS MILLISECONDS";
 
 fn main() -> ExitCode {
     program::run(USAGE, |args| {
-        let (workload, at_once, flows, time) = parse(args).context(Misused)?;
-        measure(workload, at_once, flows, time)
+        let (is_bridge, args) = match args.split_first() {
+            Some((kind, numbers)) => match kind.strip_prefix("bridge") {
+                Some(family) => (true, [&[family], numbers].concat()),
+                None => (false, args.to_vec()),
+            },
+            None => return Err(Misused.into()),
+        };
+        let (workload, at_once, flows, time) = parse(&args).context(Misused)?;
+        measure(is_bridge, workload, at_once, flows, time)
     })
 }
 
@@ -39,10 +47,19 @@ fn parse(args: &[&str]) -> Option<(Workload, usize, u32, Duration)> {
     (routes > 0 && destinations > 0).then_some((workload, at_once, flows, Duration::from_millis(ms.into())))
 }
 
-fn measure(workload: Workload, at_once: usize, flows: u32, time: Duration) -> Result<String> {
+fn measure(
+    is_bridge: bool,
+    workload: Workload,
+    at_once: usize,
+    flows: u32,
+    time: Duration,
+) -> Result<String> {
     let frames = workload.frames();
     let mut bare = Bare::new(frames.clone())?;
-    let mut router = Router::with(workload.family, workload.prefixes(), frames)?;
+    let mut router = match is_bridge {
+        true => links::router("bridge", workload.family).context(Misused)??,
+        false => Router::with(workload.family, workload.prefixes(), frames)?,
+    };
     if let Some(flows) = usize::try_from(flows).ok().filter(|flows| *flows > 0) {
         router.cache_flows(Some(flows));
     }

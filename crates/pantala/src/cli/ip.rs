@@ -254,6 +254,7 @@ mod tests {
                 "t0 create tunnel 192.0.2.1 198.51.100.1 mtu 1400",
             ),
             ("link del dev t0", "t0 destroy"),
+            ("link add lo1 type dummy", "lo1 create device lo"),
             (
                 "link add gre1 type gre local 192.0.2.1 remote 198.51.100.1 key 7",
                 "gre1 create tunnel 192.0.2.1 198.51.100.1 grekey 7",

@@ -193,6 +193,31 @@ const WHOLE: &[Bad] = &[
         "another name",
     ),
     bad(
+        "[[interface]]\ndevice = \"lo\"\nmac = \"02:00:00:00:00:01\"\n",
+        "3:7: a loopback interface has no link address",
+        "leave `mac` out",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"lo\"\nrings = 2\n",
+        "3:9: a loopback interface has no rings",
+        "no packet leaves by it",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"lo\"\nautoconf = true\n",
+        "2:10: a loopback interface has no link where routers or DHCP servers are asked",
+        "give it addresses",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"lo\"\nname = \"lo1\"\n[[interface]]\ndevice = \"bridge:lo1\"\n",
+        "5:10: `lo1` is a loopback interface, which has no frames",
+        "leave it out",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"lo\"\npunt = true\n",
+        "3:8: an interface without link addresses has no twin",
+        "leave `punt` out",
+    ),
+    bad(
         "[[interface]]\ndevice = \"tap:a\"\nmac = \"02:00:00:00:00\"\n",
         "3:7: bad mac `02:00:00:00:00`",
         "six pairs of hexadecimal digits",

@@ -17,7 +17,7 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// testpmd between the devices that [`super::l3fwd::L3fwd`] stands between.
 pub struct Testpmd {
     pub workload: Workload,
-    /// "io" touches no packet, "mac" writes link addresses.
+    /// "io" touches no packet, "mac" writes link addresses, "macswap" exchanges them.
     pub mode: &'static str,
 }
 

@@ -43,6 +43,8 @@ pub fn contests() -> Vec<Contest> {
         // rte_lpm looks for a rule among all others of its length when one is added: a million would take hours.
         beside_l3fwd("null/ip4-1m-random", million, "fib"),
         both_families(few(Family::Ip4), few(Family::Ip6)),
+        bridge("null/bridge4", few(Family::Ip4)),
+        bridge("null/bridge6", few(Family::Ip6)),
         normal_and_fast("null/fast-none", few(Family::Ip4)),
         normal_and_fast("null/fast-lookup", Workload { destinations: 1 << 12, ..million }),
         normal_and_fast("null/fast-flood", million),
@@ -105,6 +107,23 @@ fn both_families(ip4: Workload, ip6: Workload) -> Contest {
     }
 }
 
+/// A bridge, which looks up and ages what it has learnt, beside a program that exchanges the two link addresses of each frame.
+fn bridge(id: &'static str, workload: Workload) -> Contest {
+    let cases: Vec<Box<dyn Case>> = vec![
+        Box::new(Pantala::bridge(workload, BURST)),
+        Box::new(Pantala::bridge(workload, L3FWD_BURST)),
+        Box::new(Testpmd { workload, mode: "macswap" }),
+        Box::new(Testpmd { workload, mode: "io" }),
+    ];
+    let claims = vec![
+        Claim::Ratio { of: 0, to: 2, need: Need::Shown },
+        Claim::Ratio { of: 1, to: 2, need: Need::Shown },
+        Claim::Difference { what: "macswap without source and sink", of: 2, minus: 3, at_most: None },
+    ];
+    let title = format!("64 bytes in memory, a bridge, {}", workload.family);
+    Contest { id, title, unit: "packets", bed: HugePages::bed(), cases, claims }
+}
+
 /// Normal and fast forwarding of the same packets.
 fn normal_and_fast(id: &'static str, workload: Workload) -> Contest {
     let cases: Vec<Box<dyn Case>> =
@@ -122,6 +141,8 @@ struct Pantala {
     /// Flows that are remembered: fast forwarding. 0: normal.
     flows: u32,
     rounds_max: usize,
+    /// Whether it is a bridge of the two devices.
+    is_bridge: bool,
     program: PathBuf,
 }
 
@@ -138,11 +159,22 @@ struct Answer {
 
 impl Pantala {
     fn new(workload: Workload, at_once: u32) -> Self {
-        Self { workload, at_once, flows: 0, rounds_max: usize::MAX, program: PathBuf::new() }
+        Self {
+            workload,
+            at_once,
+            flows: 0,
+            rounds_max: usize::MAX,
+            is_bridge: false,
+            program: PathBuf::new(),
+        }
     }
 
     fn fast(workload: Workload, at_once: u32) -> Self {
         Self { flows: FLOWS, ..Self::new(workload, at_once) }
+    }
+
+    fn bridge(workload: Workload, at_once: u32) -> Self {
+        Self { is_bridge: true, ..Self::new(workload, at_once) }
     }
 
     /// Where it is compared with itself alone.
@@ -154,7 +186,8 @@ impl Pantala {
 impl Case for Pantala {
     fn name(&self) -> String {
         let fast = if self.flows > 0 { ", fast forwarding" } else { "" };
-        format!("pantala {}, {} at once{fast}", self.workload.family, self.at_once)
+        let what = if self.is_bridge { "pantala, bridge of" } else { "pantala" };
+        format!("{what} {}, {} at once{fast}", self.workload.family, self.at_once)
     }
 
     fn cpus(&self) -> String {
@@ -174,7 +207,9 @@ impl Case for Pantala {
         let Workload { family, routes, destinations } = self.workload;
         let mut command = on_cpu(machine::test_cpu(), &self.program);
         let numbers = [routes, destinations, self.at_once, self.flows, window.subsec_millis()];
-        command.arg(family.word()).args(numbers.map(|number| number.to_string()));
+        let word =
+            if self.is_bridge { family.word().replace("ip", "bridge") } else { family.word().to_owned() };
+        command.arg(word).args(numbers.map(|number| number.to_string()));
         let text = Running::start("rate", command)?.finish(START_LIMIT + window)?;
         let answer: Answer = serde_json::from_str(&text).with_context(|| format!("rate said {text}"))?;
         let figures = vec![(STACK, answer.stack_ns), ("source and sink, ns", answer.wire_ns)];

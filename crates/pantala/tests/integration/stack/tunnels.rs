@@ -21,6 +21,7 @@ fn stack(end: mem::End, host: u8, other: u8) -> Stack {
     let stack = Stack::builder()
         .threads(2)
         .interface(lan)
+        .interface(Interface::new("lo").name("lo1").address(format!("198.51.100.{host}/32")))
         .interface(over("over4", format!("gif:192.0.1.{host},192.0.1.{other}"), 2))
         .interface(over("over6", format!("gif:2001:db8:1::{host},2001:db8:1::{other}"), 3))
         .interface(over("nested", format!("gif:192.0.2.{host},192.0.2.{other}"), 4))
@@ -101,6 +102,9 @@ fn one_capture_has_a_wire_and_its_tunnels_each_with_its_link_type() {
         stack.wait_ready(PATIENCE).unwrap();
     }
     let names = ["lan", "over4", "over6", "nested", "gre4", "gre6"];
+    let lo = CaptureRequest { interfaces: vec!["lo1".into()], ..CaptureRequest::default() };
+    let refused = server.admin().begin_capture(&lo).unwrap_err();
+    assert!(refused.to_string().contains("no packet comes or goes by `lo1`"), "{refused}");
     let mut files = Vec::new();
     for with_link_header in [false, true] {
         let interfaces = names.map(str::to_owned).to_vec();
@@ -125,7 +129,7 @@ fn one_capture_has_a_wire_and_its_tunnels_each_with_its_link_type() {
                     *seen == direction && is_of_echo(&bytes[skip..], addr.parse().unwrap())
                 };
                 let count = packets.iter().filter(is_it).count();
-                assert!(count >= 3, "{name}, {direction:?}: {count} of {}", packets.len());
+                assert!(count >= 2, "{name}, {direction:?}: {count} of {}", packets.len());
                 assert!(packets.iter().all(|(_, bytes)| bytes[..skip.min(12)] == [0; 12][..skip.min(12)]));
             }
         }
@@ -137,7 +141,7 @@ fn one_capture_has_a_wire_and_its_tunnels_each_with_its_link_type() {
         let file = folder.file(reader);
         std::fs::write(&file, &files[at]).unwrap();
         let Ok(said) = Command::new(reader).args(flags).arg(&file).output() else {
-            return harness::skip(&format!("needs {reader}"));
+            return harness::skip(format!("needs {reader}"));
         };
         let lines = String::from_utf8_lossy(&said.stdout);
         assert!(said.status.success(), "{reader}: {}", String::from_utf8_lossy(&said.stderr));

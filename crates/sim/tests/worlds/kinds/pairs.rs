@@ -1,4 +1,5 @@
 //! The tests of each kind of interface.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "bodies of tests")]
 
 use core::net::IpAddr;
 use std::sync::Arc;
