@@ -213,8 +213,8 @@ const WHOLE: &[Bad] = &[
         "leave it out",
     ),
     bad(
-        "[[interface]]\ndevice = \"lo\"\npunt = true\n",
-        "3:8: an interface without link addresses has no twin",
+        "[[interface]]\ndevice = \"lo\"\nname = \"lo1\"\npunt = true\n",
+        "4:8: an interface without link addresses has no twin",
         "leave `punt` out",
     ),
     bad(
