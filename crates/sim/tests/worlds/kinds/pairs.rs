@@ -200,7 +200,8 @@ pub(super) fn capture(kind: Kind) {
         for cpu in 0..usize::from(shape.cpus) {
             for (id, ifindex) in ID.into_iter().zip([index, 2]) {
                 let interfaces = Some(vec![ifindex]);
-                let selection = Arc::new(Selection { interfaces, places, snap_len: 2000, filter: None });
+                let selection =
+                    Arc::new(Selection { interfaces, places, snap_len: 2000, filter: None, sampling: None });
                 on(&mut world, router, cpu, |cpu| {
                     capture::attach(cpu, id, selection, Buffer::new(0)).unwrap();
                 });
