@@ -51,7 +51,7 @@ struct Direction {
 struct Frame {
     bytes: Vec<u8>,
     is_partial: bool,
-    csum: (u16, u16),
+    csum: (u16, u8),
     gso: (Gso, u16),
 }
 

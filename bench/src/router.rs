@@ -256,7 +256,7 @@ pub(crate) fn tables(family: Family, routes: impl Iterator<Item = Prefix>) -> Ta
 #[must_use]
 pub fn config(family: Family) -> Config {
     let ifs = vec![ifnet(family, IN, 0), ifnet(family, OUT, OUT_NET)];
-    Config { generation: 1, ifs, routes: Vec::new(), forwarding: true }
+    Config { generation: 1, ifs, forwarding: true, ..Config::default() }
 }
 
 /// The way through one of the routers behind the second interface.
@@ -269,6 +269,7 @@ fn ifnet(family: Family, index: IfIndex, net: u8) -> Ifnet {
     Ifnet {
         metric: 0,
         twin: net::tables::Twin::None,
+        fib: 0,
         index,
         name: format!("mem{index}"),
         kind: Kind::Device,

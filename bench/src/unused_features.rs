@@ -83,7 +83,7 @@ fn unused(family: Family) -> impl Iterator<Item = Route> {
 
 fn route(family: Family, net: u8, hops: Vec<Hop>) -> Option<Route> {
     let to: IpAddr = family.addr(net, 0);
-    Some(Route { to: Prefix::new(to, family.prefix_len())?, hops })
+    Some(Route { fib: 0, to: Prefix::new(to, family.prefix_len())?, hops })
 }
 
 #[cfg(test)]

@@ -57,10 +57,10 @@ fn run(rate: u64, time: Duration) -> Result<String> {
 
 /// Interfaces' routes, and the million: half through each gateway.
 fn load(rib: &mut Rib, prefixes: &[Prefix], hops: &[[Hop; 1]; 2]) -> Result<()> {
-    let own = derived(&config(Family::Ip4).ifs);
-    let own = own.iter().map(|(to, origin, hop)| Change { to: *to, origin: *origin, hops: hop });
+    let own = derived(&config(Family::Ip4).ifs, None);
+    let own = own.iter().map(|own| Change { fib: own.fib, to: own.to, origin: own.origin, hops: &own.hop });
     let many = prefixes.iter().zip(hops.iter().cycle());
-    let many = many.map(|(to, hop)| Change { to: *to, origin: Origin::Learned, hops: hop });
+    let many = many.map(|(to, hop)| Change { fib: 0, to: *to, origin: Origin::Learned, hops: hop });
     let refused = rib.load(&own.chain(many).collect::<Vec<_>>());
     ensure!(refused.is_empty(), "{} routes were refused", refused.len());
     Ok(())
@@ -164,6 +164,7 @@ impl Updates {
         let hops = self.hops;
         let updates: Vec<_> = (0..count).map(|_| self.one()).collect();
         let change = |(to, hop): &(Prefix, Option<usize>)| Change {
+            fib: 0,
             to: *to,
             origin: Origin::Learned,
             hops: hop.map_or(&[], |hop| &hops[hop]),

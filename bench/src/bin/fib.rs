@@ -87,8 +87,12 @@ fn hops() -> Vec<[Hop; 1]> {
 }
 
 fn changes<'h>(table: &[Entry], hops: &'h [[Hop; 1]]) -> Vec<Change<'h>> {
-    let change =
-        |(to, hop): &Entry| Change { to: *to, origin: Origin::Learned, hops: &hops[usize::from(*hop)] };
+    let change = |(to, hop): &Entry| Change {
+        fib: 0,
+        to: *to,
+        origin: Origin::Learned,
+        hops: &hops[usize::from(*hop)],
+    };
     table.iter().map(change).collect()
 }
 
@@ -179,8 +183,8 @@ fn default_route(rib: &mut Rib, table: &[Entry]) {
     let zero = if is_v4 { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
     let Some(to) = Prefix::new(zero, 0) else { return };
     let start = cpu_time();
-    step(rib, &[Change { to, origin: Origin::Static, hops: &hops[0] }]);
-    step(rib, &[Change { to, origin: Origin::Static, hops: &[] }]);
+    step(rib, &[Change { fib: 0, to, origin: Origin::Static, hops: &hops[0] }]);
+    step(rib, &[Change { fib: 0, to, origin: Origin::Static, hops: &[] }]);
     let ms = (cpu_time() - start).as_secs_f64() * 500.0;
     println!(r#"{{"row":"default route","family":{},"ms":{ms:.1}}}"#, if is_v4 { 4 } else { 6 });
 }
@@ -209,7 +213,7 @@ fn count(is_v4: bool, lookups: usize) -> Option<()> {
         }
     };
     let prefixes: Vec<_> = (0..64).filter_map(|n| Prefix::new(addr(n), len)).collect();
-    let change = |to: &Prefix| Change { to: *to, origin: Origin::Static, hops: &hop };
+    let change = |to: &Prefix| Change { fib: 0, to: *to, origin: Origin::Static, hops: &hop };
     rib.load(&prefixes.iter().map(change).collect::<Vec<_>>());
     let addrs: Vec<_> = prefixes.iter().map(|prefix| prefix.addr()).collect();
     let row = Row::new(&addrs, 64, "few");

@@ -71,7 +71,7 @@ fn load(prefixes: &[Prefix]) -> Result<Rib> {
     let changes: Vec<_> = prefixes
         .iter()
         .zip(hops.iter().cycle())
-        .map(|(to, hop)| Change { to: *to, origin: Origin::Learned, hops: hop })
+        .map(|(to, hop)| Change { fib: 0, to: *to, origin: Origin::Learned, hops: hop })
         .collect();
     let mut rib = Rib::new(Bounds::INTERNET)?;
     let refused = rib.load(&changes);

@@ -239,7 +239,7 @@ fn tables(wanted: &Wanted, mac: Mac, addrs: &[IpAddr]) -> Tables {
     let caps = wanted.cable.caps();
     let ifs = ifs.into_iter().take(1);
     let ifs = ifs.map(|ifnet| Ifnet { mac, caps, addrs: Vec::clone(&addrs), ..ifnet }).collect();
-    Tables::new(Config { generation: 1, ifs, routes: Vec::new(), forwarding: false })
+    Tables::new(Config { generation: 1, ifs, forwarding: false, ..Config::default() })
 }
 
 #[cfg(test)]

@@ -238,10 +238,10 @@ fn describe(pkt: &mut Pkt, header: &VnetHdr, link_len: usize) {
         let start = usize::from(header.csum_start) + link_len;
         let field = start + usize::from(header.csum_offset);
         if field + 2 <= pkt.head().len()
-            && let Ok(start) = u16::try_from(start)
+            && let (Ok(start), Ok(offset)) = (u16::try_from(start), u8::try_from(header.csum_offset))
         {
             pkt.csum_start = start;
-            pkt.csum_off = header.csum_offset;
+            pkt.csum_off = offset;
             pkt.flags.set(Flags::CSUM_PARTIAL);
         }
     } else if header.flags & vnet_hdr::DATA_VALID != 0 {
@@ -285,7 +285,7 @@ fn header_for(pkt: &Pkt, link_len: usize) -> VnetHdr {
     if pkt.flags.has(Flags::CSUM_PARTIAL) {
         header.flags = vnet_hdr::NEEDS_CSUM;
         header.csum_start = csum_start;
-        header.csum_offset = pkt.csum_off;
+        header.csum_offset = pkt.csum_off.into();
     } else if pkt.flags.has(Flags::CSUM_GOOD) {
         header.flags = vnet_hdr::DATA_VALID;
     }

@@ -103,7 +103,7 @@ impl Dice<'_> {
     }
 
     fn action(&mut self) -> Action {
-        match self.below(32) {
+        match self.below(33) {
             0..=7 => Action::Allow,
             8..=11 => Action::Deny,
             12 => Action::Unreach(match self.below(4) {
@@ -132,7 +132,8 @@ impl Dice<'_> {
             27 => Action::Reass,
             28 => Action::TcpSetMss(self.u16(1..=u16::MAX)),
             29 => Action::SetDscp(self.arg(|dice| u8::try_from(dice.below(64)).unwrap_or(0))),
-            30 => Action::Pipe(self.arg(|dice| dice.u16(1..=u16::MAX))),
+            30 => Action::SetFib(self.arg(|dice| u8::try_from(dice.below(16)).unwrap_or(0))),
+            31 => Action::Pipe(self.arg(|dice| dice.u16(1..=u16::MAX))),
             _ => Action::Queue(self.arg(|dice| dice.u16(1..=u16::MAX))),
         }
     }
@@ -212,6 +213,7 @@ impl Dice<'_> {
             10 => Match::MacType(self.ranges(u16::MAX)),
             11 => Match::Mac { dst: self.mac(), src: self.mac() },
             12 => self.pick(&[Plain::VerRevPath, Plain::VerSrcReach, Plain::AntiSpoof]).into(),
+            13 if self.one_in(4) => Match::Fib(u8::try_from(self.below(16)).unwrap_or(0)),
             13 => Match::Tagged(self.list(3, |dice| {
                 let from = dice.u16(1..=65000);
                 from..=from + dice.u16(0..=500)

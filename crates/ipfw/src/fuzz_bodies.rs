@@ -123,6 +123,6 @@ mod tests {
     }
 
     /// Variants of `Action` and of `Match`.
-    const ACTIONS: usize = 19;
-    const MATCHES: usize = 41;
+    const ACTIONS: usize = 20;
+    const MATCHES: usize = 42;
 }

@@ -34,3 +34,5 @@ pub const BURST_MAX: u64 = 1 << 40;
 pub const QUEUE_MAX: u32 = 100;
 /// Bytes that may wait in a queue.
 pub const QUEUE_BYTES_MAX: u32 = 1 << 20;
+/// The largest number of a routing table.
+pub const FIB_MAX: u8 = 15;

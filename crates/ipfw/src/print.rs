@@ -72,6 +72,7 @@ impl Display for Action {
             Self::TcpSetMss(bytes) => write!(f, "tcp-setmss {bytes}"),
             Self::SetDscp(Arg::Value(dscp)) => write!(f, "setdscp {}", Named(names::DSCP, *dscp)),
             Self::SetDscp(Arg::Table) => f.write_str("setdscp tablearg"),
+            Self::SetFib(fib) => write!(f, "setfib {fib}"),
             Self::Pipe(number) => write!(f, "pipe {number}"),
             Self::Queue(number) => write!(f, "queue {number}"),
         }

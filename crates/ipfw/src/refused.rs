@@ -48,7 +48,6 @@ pub fn find(place: Place, word: &str) -> Option<&'static Refused> {
 
 const SOCKET: &str = "passes packets to a program through a kernel socket; pantala has none";
 const NETGRAPH: &str = "passes packets to netgraph, a part of FreeBSD's kernel; pantala has none";
-const FIB: &str = "chooses one of several routing tables; pantala has one";
 const OWNER: &str = "compares the owner of the packet's socket, which only the kernel knows";
 const MARK: &str = "is a 32-bit mark of FreeBSD 14; pantala has 16-bit tags";
 const DIVERTED: &str = "matches packets that came back from a divert socket; pantala has none";
@@ -58,7 +57,6 @@ const ALTQ: &str = "is a shaper of FreeBSD's kernel, replaced by dummynet";
 const USED: &str = "needs the time of an entry's last use, which pantala does not record";
 const PIE: &str = "is the active queue management of RFC 8033; pantala has CoDel";
 const USE_NAT: &str = "for translation use `nat`, to count or copy traffic `log`, else `deny`";
-const USE_FWD: &str = "to send packets another way use `fwd`";
 const USE_NAMES: &str = "use `me`, addresses and ports";
 
 const fn refused(place: Place, word: &'static str, why: &'static str, instead: &'static str) -> Refused {
@@ -86,7 +84,6 @@ pub const REFUSED: &[Refused] = &[
     refused(Place::Action, "tee", SOCKET, "to copy traffic use `log`, or capture it with tcpdump"),
     refused(Place::Action, "netgraph", NETGRAPH, USE_NAT),
     refused(Place::Action, "ngtee", NETGRAPH, "to copy traffic use `log`, or capture it with tcpdump"),
-    refused(Place::Action, "setfib", FIB, USE_FWD),
     refused(Place::Action, "setmark", MARK, "use `count tag N`, and `tagged N` to match it"),
     refused(Place::Action, "nat64stl", STATELESS, "use `nat64lsn`"),
     refused(Place::Action, "nat64clat", STATELESS, "use `nat64lsn` at the provider's side"),
@@ -119,7 +116,6 @@ pub const REFUSED: &[Refused] = &[
         "matches packets that the kernel's IPsec decrypted; pantala has none",
         "match what is encrypted with `proto esp`",
     ),
-    refused(Place::Option, "fib", FIB, "leave it out"),
     refused(Place::Option, "mark", MARK, "use `tag N` and `tagged N`"),
     refused(Place::Option, "diverted", DIVERTED, "leave it out"),
     refused(Place::Option, "diverted-loopback", DIVERTED, "leave it out"),

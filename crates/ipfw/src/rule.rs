@@ -85,6 +85,8 @@ pub enum Action {
     TcpSetMss(u16),
     /// It gets this code point (6 bits).
     SetDscp(Arg<u8>),
+    /// It is routed by the table of this number.
+    SetFib(Arg<u8>),
     /// It passes through this pipe.
     Pipe(Arg<u16>),
     /// It passes through this queue of a pipe.
@@ -301,6 +303,8 @@ pub enum Match {
     AntiSpoof,
     /// `tagged`: has one of these marks.
     Tagged(Vec<RangeInclusive<u16>>),
+    /// `fib`: is routed by the table of this number.
+    Fib(u8),
     /// `lookup KEY TABLE`: this of the packet is in the table.
     Lookup {
         /// The key.

@@ -37,6 +37,22 @@ pub struct Fib {
     v4: v4::Table,
     v6: v6::Table,
     generation: AtomicU64,
+    /// Tables 1 and up, of table 0.
+    others: Box<[Self]>,
+}
+
+/// Number of a routing table.
+pub type FibIndex = u8;
+
+/// Routing tables that there may be.
+pub const FIBS_MAX: FibIndex = 16;
+const _: () = assert!(FIBS_MAX == ipfw::limit::FIB_MAX + 1, "rules name all tables");
+
+/// The note in a packet that it is routed by table `fib`, whatever interface it came in by.
+#[inline]
+#[must_use]
+pub const fn mark(fib: FibIndex) -> u8 {
+    fib.saturating_add(1)
 }
 
 /// There is no memory left for a change.
@@ -46,6 +62,8 @@ pub(crate) struct Full;
 /// A route: destinations, and where they are reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// Its table.
+    pub fib: FibIndex,
     /// The destinations.
     pub to: Prefix,
     /// Where they are reached: one hop, or several that are equally good.
@@ -53,14 +71,37 @@ pub struct Route {
 }
 
 impl Route {
-    /// A route with one hop.
+    /// A route of table 0 with one hop.
     #[must_use]
     pub fn new(to: Prefix, hop: impl Into<Hop>) -> Self {
-        Self { to, hops: vec![hop.into()] }
+        Self { fib: 0, to, hops: vec![hop.into()] }
     }
 }
 
 impl Fib {
+    /// Whether there is no table besides this one.
+    #[inline]
+    #[must_use]
+    pub const fn is_alone(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    /// Number of tables.
+    #[must_use]
+    pub fn tables(&self) -> FibIndex {
+        FibIndex::try_from(self.others.len()).map_or(FIBS_MAX, mark)
+    }
+
+    /// Table `fib`, of table 0; table 0 itself if there is no such table.
+    #[inline]
+    #[must_use]
+    pub fn table(&self, fib: FibIndex) -> &Self {
+        match usize::from(fib).checked_sub(1) {
+            Some(at) => self.others.get(at).unwrap_or(self),
+            None => self,
+        }
+    }
+
     /// Looks a vector of IPv4 destinations up, position by position.
     #[inline]
     pub fn lookup4(&self, keys: &[u32], hops: &mut [HopId]) {

@@ -38,7 +38,7 @@ use crate::ip::ip4::{self, Ip4};
 use crate::ip::ip6::{self, Ip6};
 use crate::ip::neigh::{LINK_ADDRS, LinkAddrs};
 use crate::link::ether;
-use crate::link::tables::IfIndex;
+use crate::link::tables::{IfIndex, Tables};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::{CHUNK, bits};
 use crate::turn::next::Next;
@@ -265,7 +265,7 @@ fn count_misses(cpu: &mut Cpu, missed: u64, reason: impl Fn(usize) -> Count) {
 
 /// Looks up the destinations of those packets of a chunk that have a bit in `which`.
 pub(crate) fn lookup<F: Cached>(
-    fib: &Fib,
+    tables: &Tables,
     flows: &mut Flows,
     pkts: &[Pkt],
     hops: &mut [HopId; CHUNK],
@@ -274,9 +274,14 @@ pub(crate) fn lookup<F: Cached>(
     let (cache, _) = F::cache(flows);
     cache.addrs.clear();
     cache.addrs.extend(bits(which).map(|at| F::addr(&pkts[at])));
-    F::lookup(fib, &cache.addrs, &mut cache.hops[..cache.addrs.len()]);
+    F::lookup(&tables.fib, &cache.addrs, &mut cache.hops[..cache.addrs.len()]);
     for (at, hop) in bits(which).zip(&cache.hops) {
         hops[at % CHUNK] = *hop;
+    }
+    if !tables.fib.is_alone() {
+        for at in bits(which) {
+            hops[at % CHUNK] = tables.fib_for(&pkts[at]).lookup(F::dst(&pkts[at]));
+        }
     }
 }
 

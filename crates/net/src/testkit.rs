@@ -98,6 +98,7 @@ pub(crate) fn ifnet(i: IfIndex) -> Ifnet {
         metric: 0,
         published: Arc::default(),
         twin: crate::link::tables::Twin::None,
+        fib: 0,
     }
 }
 
@@ -121,8 +122,8 @@ impl Bench {
         let mut config = Config {
             generation: 1,
             ifs: (1..=ifs).map(ifnet).collect(),
-            routes: Vec::new(),
             forwarding: true,
+            ..Config::default()
         };
         change(&mut config);
         let tables = Arc::new(Tables::new(config));

@@ -522,6 +522,7 @@ impl Meta {
         l4: 0,
         csum_start: 0,
         csum_off: 0,
+        fib: 0,
         gso_size: 0,
         vlan: 0,
         resume: 0,
@@ -542,6 +543,7 @@ impl Meta {
         self.l4 = 0;
         self.csum_start = 0;
         self.csum_off = 0;
+        self.fib = 0;
         self.gso_size = 0;
         self.vlan = 0;
         self.resume = 0;

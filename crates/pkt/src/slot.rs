@@ -89,7 +89,9 @@ pub struct Meta {
     /// With [`Flags::CSUM_PARTIAL`]: where summing starts, from the start of the packet, bytes.
     pub csum_start: u16,
     /// With [`Flags::CSUM_PARTIAL`]: where the sum goes, from `csum_start`, bytes.
-    pub csum_off: u16,
+    pub csum_off: u8,
+    /// The routing table that a rule or its sender chose for it, plus one; 0 for that of the interface it came in by.
+    pub fib: u8,
     /// Payload bytes per segment of a super-packet; 0 for an ordinary packet.
     pub gso_size: u16,
     /// The 802.1Q tag control information, with [`Flags::VLAN`].

@@ -193,6 +193,6 @@ pub fn super_frame(macs: [Mac; 2], ip: Ip, protocol: Protocol, ports: [u16; 2], 
     let frame =
         Frame::around(macs[0], macs[1], ethertype, &packet(ip, protocol, &[&header, payload].concat()));
     let start = u16::try_from(ether::HEADER_LEN + ip_len).unwrap_or(0);
-    let partial = Partial { start, offset: u16::try_from(offset).unwrap_or(0) };
+    let partial = Partial { start, offset: u8::try_from(offset).unwrap_or(0) };
     Frame { partial: Some(partial), gso: if is_tcp { gso } else { Gso::Udp }, gso_size: SEGMENT_LEN, ..frame }
 }

@@ -26,7 +26,7 @@ pub struct Partial {
     /// Where summing starts, from the start of the frame.
     pub start: u16,
     /// Where the sum goes, from `start`.
-    pub offset: u16,
+    pub offset: u8,
 }
 
 impl Frame {

@@ -211,7 +211,7 @@ impl Host {
     pub fn ping(&self, dst: IpAddr, ident: u16, count: u16) -> Arc<AtomicUsize> {
         let replies = Arc::new(AtomicUsize::new(0));
         #[expect(clippy::expect_used, reason = "a test that pings into nowhere is wrong")]
-        let source = ping::source(&self.cpus[0].netisr.cpu, dst, None, None).expect("a way");
+        let source = ping::source(&self.cpus[0].netisr.cpu, dst, None, None, 0).expect("a way");
         let counted = Arc::clone(&replies);
         let sink = move |event| {
             let is_first = matches!(event, ping::Event::Reply { is_duplicate: false, .. });
@@ -221,8 +221,17 @@ impl Host {
             let known = ping::register(&mut netisr.cpu, ident, dst, Box::new(sink)).is_ok();
             for seq in (0..count).filter(|_| known) {
                 let (src, outif, ttl) = (source.src, None, 64);
-                let request =
-                    ping::Request { dst, src, outif, ident, seq, payload_len: 56, ttl, dont_fragment: true };
+                let request = ping::Request {
+                    dst,
+                    src,
+                    outif,
+                    ident,
+                    seq,
+                    payload_len: 56,
+                    ttl,
+                    dont_fragment: true,
+                    fib: 0,
+                };
                 // What cannot be sent is not answered either.
                 _ = ping::send(&mut netisr.cpu, &request);
             }

@@ -35,12 +35,13 @@ const ACTIONS: &[&str] = &[
     "defrag",
     "tcp-setmss",
     "setdscp",
+    "setfib",
     "pipe",
     "queue",
 ];
 
 pub(crate) const EXPECTED: &str = "an action: allow, deny, reject, unreach, unreach6, reset, count, check-state, \
-    skipto, call, return, fwd, rdr, nat, nptv6, nat64lsn, reass, tcp-setmss, setdscp, pipe or queue";
+    skipto, call, return, fwd, rdr, nat, nptv6, nat64lsn, reass, tcp-setmss, setdscp, setfib, pipe or queue";
 
 pub(crate) fn action(words: &mut Tokens<'_>) -> Result<Action, Fault> {
     // a comment alone is a rule that counts, as in FreeBSD
@@ -85,6 +86,9 @@ pub(crate) fn action(words: &mut Tokens<'_>) -> Result<Action, Fault> {
             Action::TcpSetMss(value::number_of(words, "the maximum segment size, bytes", 1..=u16::MAX)?)
         }
         "setdscp" => Action::SetDscp(value::arg(words.take("a code point such as ef, or tablearg")?, dscp)?),
+        "setfib" => {
+            Action::SetFib(value::arg(words.take("the number of a routing table, or tablearg")?, value::fib)?)
+        }
         "pipe" => Action::Pipe(value::arg(words.take("the number of a pipe, or tablearg")?, |word| {
             value::instance(word, "a pipe")
         })?),

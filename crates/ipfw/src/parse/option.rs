@@ -2,7 +2,7 @@
 
 use super::action::dscp;
 use super::list::{bits, items, numbers, ports, ranges};
-use super::value::{interface, ip, number_of, table_ref};
+use super::value::{fib, interface, ip, number_of, table_ref};
 use super::{address, body, refuse};
 use crate::error::{Fault, nearest};
 use crate::limit::NAME_MAX;
@@ -78,6 +78,7 @@ pub(crate) const OPTIONS: &[&str] = &[
     "versrcreach",
     "antispoof",
     "tagged",
+    "fib",
     "lookup",
     "flow",
     "keep-state",
@@ -122,6 +123,7 @@ pub(crate) fn option(words: &mut Tokens<'_>, proto: Option<u8>) -> Result<Match,
             }
             Ok(Match::Tagged(ranges(words.take("tags")?, |part| part.number("a tag", 1..=u16::MAX - 1))?))
         }
+        "fib" => Ok(Match::Fib(fib(words.take("the number of a routing table")?)?)),
         "MAC" | "mac" => {
             let expected = "`any` or a link address, of the receiver and then of the sender";
             Ok(Match::Mac { dst: mac_mask(words.take(expected)?)?, src: mac_mask(words.take(expected)?)? })

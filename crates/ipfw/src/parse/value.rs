@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::error::Fault;
-use crate::limit::{IF_NAME_MAX, NAME_MAX};
+use crate::limit::{FIB_MAX, IF_NAME_MAX, NAME_MAX};
 use crate::rule::{Arg, Number, RULE_LAST, SETS, TableArg, TableRef};
 use crate::words::{Tokens, Word};
 
@@ -21,6 +21,11 @@ pub(crate) fn arg<T>(
 /// The number of a rule that can be written, deleted or gone to.
 pub(crate) fn rule_number(word: Word<'_>) -> Result<Number, Fault> {
     word.number("the number of a rule", 1..=RULE_LAST - 1)
+}
+
+/// The number of a routing table.
+pub(crate) fn fib(word: Word<'_>) -> Result<u8, Fault> {
+    word.number("the number of a routing table", 0..=FIB_MAX)
 }
 
 pub(crate) fn set_number(word: Word<'_>) -> Result<u8, Fault> {

@@ -30,6 +30,7 @@ impl Display for Match {
             Self::VerSrcReach => f.write_str("versrcreach"),
             Self::AntiSpoof => f.write_str("antispoof"),
             Self::Tagged(tags) => write!(f, "tagged {}", Ranges(tags)),
+            Self::Fib(fib) => write!(f, "fib {fib}"),
             Self::Lookup { key, table } => write!(f, "lookup {} {table}", key_word(*key)),
             Self::Flow(table) => write!(f, "flow {table}"),
             other => header(f, other),

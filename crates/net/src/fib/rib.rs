@@ -20,7 +20,7 @@ use std::sync::Arc;
 use super::free_list::Epoch;
 use super::prefix::{Key, covering};
 use super::word::Edit;
-use super::{Fib, Full, Hop, HopId, Hops, Prefix, v4, v6};
+use super::{FIBS_MAX, Fib, FibIndex, Full, Hop, HopId, Hops, Prefix, v4, v6};
 
 mod list;
 mod numbers;
@@ -34,8 +34,8 @@ use routes::Routes;
 #[derive(Debug)]
 pub struct Rib {
     fib: Arc<Fib>,
-    v4: Half<u32, v4::Writer>,
-    v6: Half<u128, v6::Writer>,
+    /// The routes of each table.
+    tables: Vec<Halves>,
     numbers: Numbers,
     pending: VecDeque<Pending>,
     epoch: Epoch,
@@ -90,6 +90,8 @@ pub struct Bounds {
 /// A route to be made, replaced or ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'h> {
+    /// Its table.
+    pub fib: FibIndex,
     /// Its destinations.
     pub to: Prefix,
     /// Origin of the route; routes of other origins to the same destinations stay.
@@ -124,6 +126,8 @@ pub struct Committed {
 /// A change that is not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
+    /// Its table.
+    pub fib: FibIndex,
     /// Its destinations.
     pub to: Prefix,
     /// Origin of the route.
@@ -148,6 +152,8 @@ pub enum Error {
     TooManySources,
     /// It leads nowhere: only a gateway, a link, ourselves or a refusal can be a next hop.
     NoTarget,
+    /// There is no such table.
+    NoSuchTable,
 }
 
 /// The memory in use.
@@ -175,10 +181,18 @@ const LOAD_STEP: usize = 4096;
 /// A change whose hop has its number.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
+    fib: FibIndex,
     to: Prefix,
     origin: Origin,
     /// [`HopId::NO_ROUTE`] ends the route.
     hop: HopId,
+}
+
+/// Both families' routes of a table.
+#[derive(Debug)]
+struct Halves {
+    v4: Half<u32, v4::Writer>,
+    v6: Half<u128, v6::Writer>,
 }
 
 /// One family's routes, and the writer of its table.
@@ -213,19 +227,36 @@ impl Rib {
     ///
     /// When the system has not so much address space for us, or the bounds exceed what an index can name.
     pub fn new(bounds: Bounds) -> io::Result<Self> {
-        let (v4, writer4) = v4::Table::new(bounds.nodes4)?;
-        let (v6, writer6) = v6::Table::new(bounds.lines6)?;
+        Self::with_tables(bounds, 1)
+    }
+
+    /// So many tables without routes, one at least and [`FIBS_MAX`] at the most: each with room for as many as `bounds` says,
+    /// and all with that many next hops together.
+    ///
+    /// # Errors
+    ///
+    /// When the system has not so much address space for us, or the bounds exceed what an index can name.
+    pub fn with_tables(bounds: Bounds, count: FibIndex) -> io::Result<Self> {
+        let (mut first, halves) = table(bounds)?;
+        let others = (1..count.min(FIBS_MAX)).map(|_| table(bounds)).collect::<io::Result<Vec<_>>>()?;
+        let (others, other_halves): (Vec<_>, Vec<_>) = others.into_iter().unzip();
+        first.others = others.into_boxed_slice();
         Ok(Self {
-            fib: Arc::new(Fib { v4, v6, generation: Default::default() }),
-            v4: Half::new(writer4, bounds.routes),
-            v6: Half::new(writer6, bounds.routes),
+            fib: Arc::new(first),
+            tables: core::iter::once(halves).chain(other_halves).collect(),
             numbers: Numbers::new(bounds.hops, bounds.groups),
             pending: VecDeque::new(),
             epoch: Epoch::default(),
         })
     }
 
-    /// The table, for readers.
+    /// Number of tables.
+    #[must_use]
+    pub fn tables(&self) -> FibIndex {
+        self.fib.tables()
+    }
+
+    /// The tables, for readers: table 0, which has the others.
     #[must_use]
     pub fn fib(&self) -> Arc<Fib> {
         Arc::clone(&self.fib)
@@ -241,10 +272,11 @@ impl Rib {
     /// already.
     pub fn prepare(&mut self, changes: &[Change<'_>]) -> Prepared {
         let mut refused = Vec::new();
-        for &Change { to, origin, hops } in changes {
-            match self.numbers.number(hops) {
-                Ok(hop) => self.pending.push_back(Pending { to, origin, hop }),
-                Err(error) => refused.push(Refused { to, origin, error }),
+        for &Change { fib, to, origin, hops } in changes {
+            let is_there = fib < self.tables();
+            match if is_there { self.numbers.number(hops) } else { Err(Error::NoSuchTable) } {
+                Ok(hop) => self.pending.push_back(Pending { fib, to, origin, hop }),
+                Err(error) => refused.push(Refused { fib, to, origin, error }),
             }
         }
         Prepared { hops: self.numbers.publish(), refused }
@@ -259,7 +291,7 @@ impl Rib {
 
     /// Neighbours are near each other in memory. Changes of one route keep their order.
     fn sort(&mut self) {
-        self.pending.make_contiguous().sort_by_key(|change| change.to);
+        self.pending.make_contiguous().sort_by_key(|change| (change.fib, change.to));
     }
 
     fn commit_some(&mut self, count: usize) -> Committed {
@@ -271,7 +303,8 @@ impl Rib {
                 Ok(()) => committed.changed += 1,
                 Err(error) => {
                     self.numbers.release(change.hop, self.epoch);
-                    committed.refused.push(Refused { to: change.to, origin: change.origin, error });
+                    let Pending { fib, to, origin, .. } = change;
+                    committed.refused.push(Refused { fib, to, origin, error });
                 }
             }
         }
@@ -281,8 +314,10 @@ impl Rib {
 
     /// Third phase: all CPUs were visited since the commit of `epoch`, so what it took out is free.
     pub fn retire(&mut self, epoch: Epoch) {
-        self.v4.writer.retire(epoch);
-        self.v6.writer.retire(epoch);
+        for table in &mut self.tables {
+            table.v4.writer.retire(epoch);
+            table.v6.writer.retire(epoch);
+        }
         self.numbers.retire(epoch);
     }
 
@@ -299,7 +334,11 @@ impl Rib {
     }
 
     fn apply(&mut self, change: Pending) -> Result<(), Error> {
-        let Self { fib, v4, v6, epoch, numbers, .. } = self;
+        let Self { fib, tables, epoch, numbers, .. } = self;
+        let Some(Halves { v4, v6 }) = tables.get_mut(usize::from(change.fib)) else {
+            return Err(Error::NoSuchTable);
+        };
+        let fib = fib.table(change.fib);
         let len = change.to.prefix_len();
         let replaced = match change.to.addr() {
             IpAddr::V4(addr) => v4.apply(fib, (addr.to_bits(), len), change, *epoch),
@@ -312,16 +351,28 @@ impl Rib {
     /// Returns the memory in use.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        Usage {
-            routes4: self.v4.routes.len(),
-            routes6: self.v6.routes.len(),
-            nodes4: self.v4.writer.usage(),
-            lines6: self.v6.writer.usage(),
-            bytes4: self.v4.writer.bytes(),
-            bytes6: self.v6.writer.bytes(),
-            hops: self.numbers.usage(),
-        }
+        let none = Usage { hops: self.numbers.usage(), ..Usage::default() };
+        self.tables.iter().fold(none, |sum, Halves { v4, v6 }| {
+            let both = |(used, of): (usize, usize), (more, most): (usize, usize)| (used + more, of + most);
+            Usage {
+                routes4: sum.routes4 + v4.routes.len(),
+                routes6: sum.routes6 + v6.routes.len(),
+                nodes4: both(sum.nodes4, v4.writer.usage()),
+                lines6: both(sum.lines6, v6.writer.usage()),
+                bytes4: sum.bytes4 + v4.writer.bytes(),
+                bytes6: sum.bytes6 + v6.writer.bytes(),
+                ..sum
+            }
+        })
     }
+}
+
+/// An empty table, and its writers.
+fn table(bounds: Bounds) -> io::Result<(Fib, Halves)> {
+    let (v4, writer4) = v4::Table::new(bounds.nodes4)?;
+    let (v6, writer6) = v6::Table::new(bounds.lines6)?;
+    let halves = Halves { v4: Half::new(writer4, bounds.routes), v6: Half::new(writer6, bounds.routes) };
+    Ok((Fib { v4, v6, generation: Default::default(), others: Box::default() }, halves))
 }
 
 impl<K: Key, W: Write<K>> Half<K, W> {
@@ -388,6 +439,7 @@ impl core::fmt::Display for Error {
             Self::TooManyMembers => "the route has too many next hops",
             Self::TooManySources => "too many sources have a route to the prefix",
             Self::NoTarget => "the route leads nowhere",
+            Self::NoSuchTable => "there is no such routing table",
         })
     }
 }

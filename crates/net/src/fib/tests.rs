@@ -63,7 +63,7 @@ impl Dice {
 }
 
 fn set(to: Prefix, hop: &[Hop]) -> Change<'_> {
-    Change { to, origin: Origin::Static, hops: hop }
+    Change { fib: 0, to, origin: Origin::Static, hops: hop }
 }
 
 /// Returns the results of both kinds of lookup, which must be the same.

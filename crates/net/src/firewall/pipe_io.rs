@@ -105,7 +105,7 @@ fn copy(cpu: &mut Cpu, to: To, pkt: &Pkt) -> Option<Pkt> {
         cpu.count(Count::CopiesNoBuffer);
         return None;
     };
-    (copy.gso, copy.gso_size, copy.tag) = (pkt.gso, pkt.gso_size, pkt.tag);
+    (copy.gso, copy.gso_size, copy.tag, copy.fib) = (pkt.gso, pkt.gso_size, pkt.tag, pkt.fib);
     copy.moved = true;
     cpu.count(Count::PipeCopied);
     Some(copy)

@@ -47,7 +47,7 @@ fn go_on<F: Source>(cpu: &mut Cpu, mut pkt: Pkt, hook: Hook, via: Option<IpAddr>
         (Hook::Ingress, None) => {
             let dst = F::dst(&pkt);
             let next = if is_one_host(cpu, dst) {
-                let hop = cpu.tables.fib.lookup(dst);
+                let hop = cpu.tables.fib_for(&pkt).lookup(dst);
                 forward::step_by_step::<F>(cpu, &mut pkt, hop)
             } else {
                 F::LOCAL
@@ -62,7 +62,7 @@ fn go_on<F: Source>(cpu: &mut Cpu, mut pkt: Pkt, hook: Hook, via: Option<IpAddr>
 /// To a next hop that must be found first.
 fn by_way<F: Source>(cpu: &mut Cpu, pkt: Pkt, hook: Hook, via: Option<IpAddr>) {
     let to = via.unwrap_or_else(|| F::dst(&pkt));
-    match output::route(&cpu.tables, to, pkt.outif, || flow_hash(&pkt)) {
+    match output::route(&cpu.tables, cpu.tables.fib_of(&pkt), to, pkt.outif, || flow_hash(&pkt)) {
         Ok(Route::Link { ifindex, next_hop, metrics }) => {
             by_link::<F>(cpu, pkt, hook, ifindex, next_hop, metrics)
         }

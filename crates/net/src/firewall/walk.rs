@@ -20,6 +20,7 @@ use super::pkt_info::{Part, PktInfo};
 use super::ruleset::{Compiled, FlowId, Ruleset, Seen};
 use super::{Firewall, layer2, rewrite};
 use crate::base::drop::DropReason;
+use crate::fib;
 use crate::ip::icmp::{Problem, RejectCode};
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::next::Next;
@@ -340,6 +341,7 @@ const fn is_repeatable(rule: &Compiled) -> bool {
             | Action::Return
             | Action::Nat(_)
             | Action::Nptv6(_)
+            | Action::SetFib(_)
     );
     is_simple && rule.log.is_none() && rule.tag.is_none()
 }
@@ -369,6 +371,10 @@ fn act(rules: &Ruleset, rule: &Compiled, pkt: &mut Pkt, walk: &mut Walk, at: usi
             if let Some(dscp) = value(*dscp, &walk.seen) {
                 rewrite::set_dscp(pkt, dscp & 0x3f);
             }
+            next
+        }
+        Action::SetFib(fib) => {
+            pkt.fib = value(*fib, &walk.seen).map_or(pkt.fib, fib::mark);
             next
         }
         // Of IPv6, routers put nothing together (RFC 8200 §4.5).
@@ -520,6 +526,7 @@ const fn word(action: &Action) -> &'static str {
         Action::Reass => "Reass",
         Action::TcpSetMss(_) => "SetMSS",
         Action::SetDscp(_) => "SetDSCP",
+        Action::SetFib(_) => "SetFib",
         Action::Pipe(_) => "Pipe",
         Action::Queue(_) => "Queue",
     }

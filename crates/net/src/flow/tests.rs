@@ -33,7 +33,7 @@ fn config(family: Ip, variant: u8) -> Config {
         vec![To::Reject.into()],
         vec![To::OnLink { ifindex: 2 }.into()],
     ];
-    let route = |(net, hops)| Route { to: Prefix::host(far(family, net)), hops };
+    let route = |(net, hops)| Route { fib: 0, to: Prefix::host(far(family, net)), hops };
     let mut ifs = vec![ifnet(1), ifnet(2)];
     ifs[1].up = variant != 7;
     ifs[1].mtu = if variant == 5 { 1400 } else { 1500 };
@@ -42,6 +42,7 @@ fn config(family: Ip, variant: u8) -> Config {
         ifs,
         routes: (0..).zip(hops).map(route).collect(),
         forwarding: variant != 6,
+        ..Config::default()
     }
 }
 

@@ -126,9 +126,11 @@ pub fn send(cpu: &mut Cpu, outgoing: &Outgoing) -> bool {
     let Some(mut pkt) = cpu.pool.take() else { return false };
     let Outgoing { ifindex, from, to, mac, message } = outgoing;
     let ends = FourTuple::new(*from, *to, *ifindex);
+    let fib = cpu.tables.ifnet(*ifindex).map_or(0, |ifnet| ifnet.fib);
+    let tx_params = IpTxParams { fib, ..IpTxParams::default() };
     let written = message.len() <= MESSAGE_MAX
         && pkt.append(message.len()).map(|room| room.copy_from_slice(message)).is_ok()
-        && udp::put_headers(&mut pkt, &ends, IpTxParams::default(), false).is_some();
+        && udp::put_headers(&mut pkt, &ends, tx_params, false).is_some();
     if !written {
         cpu.drop_pkt(pkt, DropReason::NoBuffer);
         return false;

@@ -12,7 +12,7 @@ use wire::{Protocol, icmp4, icmp6, ip4, ip6};
 
 use crate::base::count::Count;
 use crate::base::time::{Duration, Instant};
-use crate::fib::flow_hash;
+use crate::fib::{FibIndex, flow_hash, mark};
 use crate::ip::icmp::{Message, Quoted};
 use crate::ip::{ip4 as inet4, ip6 as inet6, l4, output, pmtu};
 use crate::link::tables::IfIndex;
@@ -43,6 +43,8 @@ pub struct Request {
     pub ttl: u8,
     /// Not to be fragmented; IPv6 routers never do.
     pub dont_fragment: bool,
+    /// Routing table.
+    pub fib: FibIndex,
 }
 
 /// The result of a request.
@@ -161,11 +163,12 @@ pub fn source(
     dst: IpAddr,
     src: Option<IpAddr>,
     outif: Option<IfIndex>,
+    fib: FibIndex,
 ) -> Result<PingSource, Error> {
     let src = match src {
         Some(src) if cpu.tables.is_ours(src) && src.is_ipv4() == dst.is_ipv4() => src,
         Some(_) => return Err(Error::BadSource),
-        None => output::source_on(cpu, dst, outif.unwrap_or(0)).ok_or(Error::Unreachable)?.0,
+        None => output::source_on(cpu, fib, dst, outif.unwrap_or(0)).ok_or(Error::Unreachable)?.0,
     };
     Ok(PingSource { cpu: cpu.placement.owner(rss::hash_pair(src, dst)), src })
 }
@@ -207,7 +210,7 @@ pub fn send(cpu: &mut Cpu, request: &Request) -> Result<(), Error> {
         cpu.pool.give(pkt);
         return Err(error);
     }
-    pkt.outif = request.outif.unwrap_or(0);
+    (pkt.outif, pkt.fib) = (request.outif.unwrap_or(0), mark(request.fib));
     cpu.count(if request.dst.is_ipv4() { Count::IcmpEchoSent } else { Count::Icmp6EchoSent });
     match request.dst {
         IpAddr::V4(_) => inet4::output::output(cpu, pkt),
@@ -218,7 +221,7 @@ pub fn send(cpu: &mut Cpu, request: &Request) -> Result<(), Error> {
 
 /// Checks the size of a request that must not be fragmented against the link.
 fn check_size(cpu: &Cpu, pkt: &Pkt, request: &Request) -> Result<(), Error> {
-    let way = output::path(cpu, request.dst, request.outif.unwrap_or(0), || flow_hash(pkt));
+    let way = output::path(cpu, request.fib, request.dst, request.outif.unwrap_or(0), || flow_hash(pkt));
     let mtu = match way.map_err(|_| Error::Unreachable)? {
         output::Route::Local => return Ok(()),
         output::Route::Link { ifindex, metrics, .. } => pmtu::of_packet(cpu, pkt, metrics)

@@ -130,7 +130,7 @@ fn published(tables: &Tables, ifnet: &Ifnet, arp: &Packet) -> Option<Mac> {
         return Some(own.mac.unwrap_or(ifnet.mac));
     }
     let is_elsewhere = |ifindex: IfIndex| ifindex != ifnet.index;
-    let is_routed = || match tables.hop(target, || 0).to {
+    let is_routed = || match tables.hop(ifnet.fib, target, || 0).to {
         To::OnLink { ifindex } | To::Gateway { ifindex, .. } => is_elsewhere(ifindex),
         _ => false,
     };

@@ -35,7 +35,7 @@ const LEN_V6: usize = LINK_LEN + ip6::HEADER_LEN;
 /// Odd, and 2^64 divided by the golden ratio: the highest bits of products depend on all bits.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 #[expect(clippy::cast_possible_truncation, reason = "16")]
-const CHECKSUM_AT: u16 = CHECKSUM_OFFSET as u16;
+const CHECKSUM_AT: u8 = CHECKSUM_OFFSET as u8;
 /// The bits of congestion notification, which change from packet to packet (RFC 3168 §5).
 const ECN: u8 = 0b11;
 
@@ -263,7 +263,7 @@ pub(crate) fn learn(cpu: &mut Cpu, ends: &FourTuple, tx_params: IpTxParams) {
 
 /// `None`, if the next hop has no adjacency, or its link address is not known or its use must be reported.
 fn derive(cpu: &Cpu, key: Key, ends: &FourTuple) -> Option<CachedRoute> {
-    let adj = cpu.adjs.own(cpu.tables.fib.lookup(ends.remote))?;
+    let adj = cpu.adjs.own(cpu.tables.fib.table(key.tx_params.fib).lookup(ends.remote))?;
     let addrs = match adj.kind {
         Kind::Gateway => adj.addrs,
         Kind::OnLink => cpu.neigh.settled(&Neighbour { ifindex: adj.outif, addr: ends.remote })?,

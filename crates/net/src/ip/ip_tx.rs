@@ -7,16 +7,21 @@ use wire::checksum::Sum;
 use wire::{Protocol, ip4, ip6, tcp};
 
 use crate::base::four_tuple::FourTuple;
+use crate::fib::{FibIndex, mark};
 use crate::ip::{ip4 as inet4, ip6 as inet6, l4};
 use crate::turn::cpu::Cpu;
 
 /// IP header fields of a conversation's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// One register, whose parts need no shifting together.
+#[repr(align(4))]
 pub struct IpTxParams {
     /// Time to live, or hop limit.
     pub hops: u8,
     /// Type of service, or traffic class. The two bits of congestion notification are the connection's own.
     pub class: u8,
+    /// Routing table.
+    pub fib: FibIndex,
 }
 
 impl IpTxParams {
@@ -29,7 +34,7 @@ impl IpTxParams {
 
 impl Default for IpTxParams {
     fn default() -> Self {
-        Self { hops: 64, class: 0 }
+        Self { hops: 64, class: 0, fib: 0 }
     }
 }
 
@@ -78,7 +83,7 @@ pub(crate) fn put_network(
     let field = pkt.head_mut().get_mut(header_len + checksum_at..)?.first_chunk_mut()?;
     *field = sum.folded().to_be_bytes();
     pkt.flags.set(Facts::CSUM_PARTIAL);
-    (pkt.csum_start, pkt.csum_off) = (u16::try_from(header_len).ok()?, u16::try_from(checksum_at).ok()?);
+    (pkt.csum_start, pkt.csum_off) = (u16::try_from(header_len).ok()?, u8::try_from(checksum_at).ok()?);
     Some(())
 }
 
@@ -93,6 +98,7 @@ pub(crate) fn put_ip(
 ) -> Option<(Sum, usize)> {
     let len = u16::try_from(pkt.len()).ok()?;
     pkt.outif = ends.zone;
+    pkt.fib = mark(tx_params.fib);
     Some(match (ends.local, ends.remote) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
             let ip = ip4::Header::new(src, dst, protocol, len);
@@ -117,6 +123,7 @@ pub(crate) fn put_segment(
     way: (IpAddr, IpAddr),
     tx_params: IpTxParams,
 ) -> Option<()> {
+    pkt.fib = mark(tx_params.fib);
     let segment = pkt.append(tcp.header_len()).ok()?;
     let len = u16::try_from(tcp.header_len()).ok()?;
     match way {

@@ -7,9 +7,10 @@ use pkt::{Flags, Pkt};
 use wire::Protocol;
 use wire::checksum::Sum;
 
+use crate::fib::mark;
 use crate::ip::ip_tx::IpTxParams;
 use crate::ip::{ip4, ip6};
-use crate::link::tables::Rxcsum;
+use crate::link::tables::{Rxcsum, Tables};
 use crate::turn::cpu::Cpu;
 use crate::turn::next::Resume;
 
@@ -29,14 +30,14 @@ pub(crate) fn ends(pkt: &Pkt) -> (IpAddr, IpAddr) {
     }
 }
 
-/// Returns the IP header fields besides the addresses.
+/// Returns the IP header fields besides the addresses; of tables, table 0.
 #[must_use]
 pub(crate) fn tx_params(pkt: &Pkt) -> IpTxParams {
     let ip = pkt.window(0);
     if is_ip4(pkt) {
-        IpTxParams { hops: ip[8], class: ip[1] }
+        IpTxParams { hops: ip[8], class: ip[1], fib: 0 }
     } else {
-        IpTxParams { hops: ip[7], class: ip[0] << 4 | ip[1] >> 4 }
+        IpTxParams { hops: ip[7], class: ip[0] << 4 | ip[1] >> 4, fib: 0 }
     }
 }
 
@@ -95,10 +96,11 @@ pub(crate) fn is_intact(cpu: &Cpu, pkt: &Pkt, protocol: Protocol, range: Range<u
     sum(pseudo(pkt, protocol, range.len()), pkt, range).is_intact()
 }
 
-/// Makes a received packet one that was made here: it leaves where it came in, if its destination does not say where.
-pub(crate) fn becomes_ours(pkt: &mut Pkt) {
-    let rcvif = pkt.rcvif;
+/// Makes a received packet one that was made here: it leaves where it came in, if its destination does not say where,
+/// and is routed by the same table.
+pub(crate) fn becomes_ours(tables: &Tables, pkt: &mut Pkt) {
+    let (rcvif, fib) = (pkt.rcvif, tables.fib_of(pkt));
     pkt.forget();
-    pkt.outif = rcvif;
+    (pkt.outif, pkt.fib) = (rcvif, mark(fib));
     pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
 }

@@ -294,7 +294,7 @@ fn next_hop(tables: &Tables, pkt: &Pkt) -> IpAddr {
     use crate::fib::{To, flow_hash};
     let is_v4 = pkt.window(0)[0] >> 4 == 4;
     let dst: IpAddr = if is_v4 { crate::ip::ip4::dst(pkt).into() } else { crate::ip::ip6::dst(pkt).into() };
-    match tables.hop(dst, || flow_hash(pkt)).to {
+    match tables.hop(tables.fib_of(pkt), dst, || flow_hash(pkt)).to {
         To::Gateway { ifindex, via } if ifindex == pkt.outif && !is_link_local(dst) => via,
         _ => dst,
     }
@@ -314,7 +314,7 @@ pub(crate) fn is_on_link(tables: &Tables, key: &Key) -> bool {
     let link_local6 = matches!(key.addr, IpAddr::V6(addr) if addr.is_unicast_link_local());
     link_local6
         || ifnet.is_on_link(key.addr)
-        || tables.hop(key.addr, || 0).to == To::OnLink { ifindex: key.ifindex }
+        || tables.hop(ifnet.fib, key.addr, || 0).to == To::OnLink { ifindex: key.ifindex }
 }
 
 impl Hash for Key {

@@ -9,7 +9,7 @@ use wire::addr::multicast_scope;
 
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
-use crate::fib::{Hop, Metrics, To, flow_hash};
+use crate::fib::{FibIndex, Hop, Metrics, To, flow_hash};
 use crate::ip::adj;
 use crate::ip::adj::Kind;
 use crate::ip::forward::{Family, fits};
@@ -103,7 +103,7 @@ fn straight<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) -> Result<(), Pkt> {
         return Err(pkt);
     }
     let dst = F::dst(&pkt);
-    let Some(adj) = cpu.adjs.own(cpu.tables.fib.lookup(dst)) else { return Err(pkt) };
+    let Some(adj) = cpu.adjs.own(cpu.tables.fib_for(&pkt).lookup(dst)) else { return Err(pkt) };
     let (is_gateway, outif, addrs) = (adj.kind == Kind::Gateway, adj.outif, adj.addrs);
     if !fits(&pkt, adj.mtu) {
         return Err(pkt);
@@ -132,11 +132,12 @@ pub(crate) fn leave<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
         cpu.count(Count::GroupStayed);
         return cpu.pool.give(pkt);
     }
-    let route = path(cpu, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
-    match route.map(|route| around(cpu, F::dst(&pkt), route)) {
+    let fib = cpu.tables.fib_of(&pkt);
+    let route = path(cpu, fib, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
+    match route.map(|route| around(cpu, fib, F::dst(&pkt), route)) {
         Ok(Route::Local) => to_ourselves::<F>(cpu, pkt),
         Ok(Route::Link { ifindex, next_hop, metrics }) => {
-            adj::learn_own(cpu, cpu.tables.fib.lookup(F::dst(&pkt)));
+            adj::learn_own(cpu, cpu.tables.fib.table(fib).lookup(F::dst(&pkt)));
             let is_long = !cpu.paths.is_empty() && pkt.len() > F::LEAST;
             let metrics = if is_long { pmtu::of_packet(cpu, &pkt, metrics) } else { metrics };
             to_link::<F>(cpu, pkt, ifindex, next_hop, metrics);
@@ -229,7 +230,7 @@ pub(crate) fn fragment(cpu: &mut Cpu, pkt: Pkt) {
 }
 
 fn fragment_of<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
-    let route = route(&cpu.tables, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
+    let route = route(&cpu.tables, cpu.tables.fib_of(&pkt), F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
     let (ifindex, next_hop, metrics) = match route {
         Ok(Route::Link { ifindex, next_hop, metrics }) => (ifindex, next_hop, metrics),
         Ok(Route::Local) => return cpu.drop_pkt(pkt, DropReason::NoRoute),
@@ -264,7 +265,7 @@ pub(crate) fn link(cpu: &mut Cpu, mut pkt: Pkt, next_hop: IpAddr) {
 //# Routers that are reachable or probably reachable (i.e., in any
 //# state other than INCOMPLETE) SHOULD be preferred over routers
 //# whose reachability is unknown or suspect
-fn around(cpu: &mut Cpu, dst: IpAddr, route: Route) -> Route {
+fn around(cpu: &mut Cpu, fib: FibIndex, dst: IpAddr, route: Route) -> Route {
     let Some(first) = route.first_hop() else { return route };
     let is_tunnel =
         |ifindex| cpu.tables.ifnet(ifindex).is_some_and(|ifnet: &Ifnet| ifnet.kind.is_point_to_point());
@@ -277,7 +278,8 @@ fn around(cpu: &mut Cpu, dst: IpAddr, route: Route) -> Route {
         return route;
     }
     let tables = &cpu.tables;
-    let hops = || tables.hops.each(tables.fib.lookup(dst)).filter_map(|hop| towards(hop, dst).ok());
+    let hops =
+        || tables.hops.each(tables.fib.table(fib).lookup(dst)).filter_map(|hop| towards(hop, dst).ok());
     let all = hops().filter_map(|route| Some((standing(&route.first_hop()?), route)));
     let better = all.max_by_key(|(standing, _)| *standing).filter(|(standing, _)| *standing > is);
     let Some((_, better)) = better.filter(|_| hops().any(|hop| hop.first_hop() == Some(first))) else {
@@ -293,11 +295,11 @@ fn around(cpu: &mut Cpu, dst: IpAddr, route: Route) -> Route {
 //# (b) When the number of transmissions of the same segment reaches or
 //# exceeds threshold R1, pass negative advice (see Section 3.3.1.4 of
 //# [19]) to the IP layer, to trigger dead-gateway diagnosis.
-pub(crate) fn doubted(cpu: &mut Cpu, dst: IpAddr, outif: IfIndex) {
+pub(crate) fn doubted(cpu: &mut Cpu, fib: FibIndex, dst: IpAddr, outif: IfIndex) {
     let tables = cpu.tables.clone();
-    for hop in tables.hops.each(tables.fib.lookup(dst)) {
+    for hop in tables.hops.each(tables.fib.table(fib).lookup(dst)) {
         let is_scoped = outif != 0 && is_of_a_link(dst);
-        let route = if is_scoped { route(&tables, dst, outif, || 0) } else { towards(hop, dst) };
+        let route = if is_scoped { route(&tables, fib, dst, outif, || 0) } else { towards(hop, dst) };
         let route = route.map(|route| cpu.dests.corrected(dst, route));
         if let Some(key) = route.ok().and_then(Route::first_hop) {
             neigh::doubted(cpu, key);
@@ -308,18 +310,20 @@ pub(crate) fn doubted(cpu: &mut Cpu, dst: IpAddr, outif: IfIndex) {
 /// [`route`], and what was learned of this destination alone.
 pub(crate) fn path(
     cpu: &Cpu,
+    fib: FibIndex,
     dst: IpAddr,
     outif: IfIndex,
     flow: impl FnOnce() -> u32,
 ) -> Result<Route, DropReason> {
-    let route = route(&cpu.tables, dst, outif, flow)?;
+    let route = route(&cpu.tables, fib, dst, outif, flow)?;
     Ok(if cpu.dests.is_empty() { route } else { cpu.dests.corrected(dst, route) })
 }
 
-/// The way of the flow with hash `flow` to `dst`. Groups, the limited broadcast and link-local addresses are on the link of `outif`, if it names
+/// The way of the flow with hash `flow` to `dst` by table `fib`. Groups, the limited broadcast and link-local addresses are on the link of `outif`, if it names
 /// one; all others are looked up.
 pub(crate) fn route(
     tables: &Tables,
+    fib: FibIndex,
     dst: IpAddr,
     outif: IfIndex,
     flow: impl FnOnce() -> u32,
@@ -331,7 +335,7 @@ pub(crate) fn route(
         let ours = ifnet.is_some_and(|ifnet| ifnet.has(dst));
         return if ours { Ok(Route::Local) } else { link(outif, dst, metrics.unwrap_or_default()) };
     }
-    towards(tables.hop(dst, flow), dst)
+    towards(tables.hop(fib, dst, flow), dst)
 }
 
 /// The way to `dst` by one hop.
@@ -356,26 +360,30 @@ pub(crate) fn is_of_a_link(dst: IpAddr) -> bool {
     }
 }
 
-/// The own address to speak to `dst` with, and the interface that the packets will leave by.
+/// The own address to speak to `dst` with by table `fib`, and the interface that the packets will leave by.
 ///
 /// Where flows take several ways to `dst`, it is that of one of them. `None` if no route leads there, or no address reaches so far.
 //= https://www.rfc-editor.org/rfc/rfc1122#section-3.3.4.3
 //= https://www.rfc-editor.org/rfc/rfc6724#section-5
 #[must_use]
-pub fn source_for(cpu: &Cpu, dst: IpAddr) -> Option<(IpAddr, IfIndex)> {
-    source_on(cpu, dst, 0)
+pub fn source_for(cpu: &Cpu, fib: FibIndex, dst: IpAddr) -> Option<(IpAddr, IfIndex)> {
+    source_on(cpu, fib, dst, 0)
 }
 
 /// [`source_for`], where the destination is of the link of `outif`.
 #[must_use]
-pub fn source_on(cpu: &Cpu, dst: IpAddr, outif: IfIndex) -> Option<(IpAddr, IfIndex)> {
+pub fn source_on(cpu: &Cpu, fib: FibIndex, dst: IpAddr, outif: IfIndex) -> Option<(IpAddr, IfIndex)> {
     let tables = &cpu.tables;
-    match route(tables, dst, outif, || 0).ok()? {
+    match route(tables, fib, dst, outif, || 0).ok()? {
         Route::Local => Some((dst, outif)),
         Route::Link { ifindex, next_hop, .. } => {
             let best = |ifnet: &Ifnet| best(cpu, ifnet, dst, next_hop);
-            let elsewhere = || tables.ifnets().filter_map(best).max_by(|a, b| a.1.cmp(&b.1));
-            // An unnumbered interface speaks with the address of another.
+            // An unnumbered interface speaks with the address of another, of its table if there is one.
+            let of_table = |ifnet: &Ifnet| Some((ifnet.fib == fib, best(ifnet)?));
+            let elsewhere = || {
+                let all = tables.ifnets().filter_map(of_table);
+                all.max_by(|(a, (_, x)), (b, (_, y))| (a, x).cmp(&(b, y))).map(|(_, best)| best)
+            };
             let (own, _) = best(tables.ifnet(ifindex)?).or_else(elsewhere)?;
             Some((own.addr, ifindex))
         }

@@ -24,7 +24,7 @@ use wire::ip4;
 use crate::base::count::Count;
 use crate::base::secret::Secret;
 use crate::base::time::{Duration, Instant};
-use crate::fib::{Metrics, Prefix};
+use crate::fib::{FibIndex, Metrics, Prefix};
 use crate::ip::icmp::{self, Quoted};
 use crate::ip::output::Route;
 use crate::link::tables::IfIndex;
@@ -204,8 +204,8 @@ pub(crate) fn of_flow(cpu: &Cpu, flow: &Flow, metrics: Metrics) -> Metrics {
 /// Returns the bytes of the largest packet of a conversation that gets to its other end, as far as is known; `None` if no
 /// route leads there.
 #[must_use]
-pub fn of(cpu: &Cpu, flow: &Flow) -> Option<u32> {
-    match crate::ip::output::path(cpu, flow.remote(), flow.zone(), || 0).ok()? {
+pub fn of(cpu: &Cpu, fib: FibIndex, flow: &Flow) -> Option<u32> {
+    match crate::ip::output::path(cpu, fib, flow.remote(), flow.zone(), || 0).ok()? {
         Route::Link { ifindex, metrics, .. } => {
             Some(of_flow(cpu, flow, metrics).mtu_over(cpu.tables.ifnet(ifindex)?.mtu))
         }
@@ -240,7 +240,8 @@ fn learn_if(cpu: &mut Cpu, rcvif: IfIndex, from: IpAddr, quoted: &Quoted, mtu: u
     let Some(flow) = flow::of_quote(quoted, rcvif) else { return };
     let least = if flow.remote().is_ipv4() { LEAST_V4 } else { LEAST_V6 };
     let msg = Msg { flow, mtu: mtu.max(u32::try_from(least).unwrap_or(0)), from, is_doubted };
-    if of(cpu, &flow).is_none_or(|known| msg.mtu >= known) {
+    let fib = cpu.tables.ifnet(rcvif).map_or(0, |ifnet| ifnet.fib);
+    if of(cpu, fib, &flow).is_none_or(|known| msg.mtu >= known) {
         return;
     }
     for other in (0..cpu.placement.cpus()).map(CpuId).filter(|other| *other != cpu.id) {

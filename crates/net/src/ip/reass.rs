@@ -151,7 +151,7 @@ pub fn input6(cpu: &mut Cpu, mut pkt: Pkt, fragment: &At<Fragment>) {
 /// CPU's, however long it waits. Without a free buffer it stays where it is.
 fn detached(cpu: &mut Cpu, pkt: Pkt) -> Pkt {
     let Some(mut copy) = offload::copy(cpu, &pkt, &[], 0, pkt.len()) else { return pkt };
-    copy.tag = pkt.tag;
+    (copy.tag, copy.fib) = (pkt.tag, pkt.fib);
     cpu.pool.give(pkt);
     copy
 }

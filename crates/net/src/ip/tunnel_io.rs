@@ -278,7 +278,7 @@ fn fit(cpu: &Cpu, pkt: &Pkt, tunnel: &Tunnel, ifindex: IfIndex) -> Result<bool, 
 
 /// Bytes of the largest outer packet that gets to the other end, as far as is known.
 fn path_mtu(cpu: &Cpu, tunnel: &Tunnel, ifindex: IfIndex) -> Result<u32, Next> {
-    match output::path(cpu, tunnel.remote, 0, || 0) {
+    match output::path(cpu, 0, tunnel.remote, 0, || 0) {
         Ok(Route::Link { ifindex: outif, .. }) if outif == ifindex => Err(Next::Drop(DropReason::TunnelLoop)),
         Ok(Route::Link { ifindex: outif, metrics, .. }) => {
             let metrics = learnt(cpu, tunnel, metrics);
@@ -317,7 +317,7 @@ fn encapsulate(cpu: &mut Cpu, mut pkt: Pkt, tunnel: &Tunnel, kind: EtherType, do
     let (class, len) = (l4::tx_params(&pkt).class, pkt.len() as u64);
     let (ifindex, depth) = (pkt.outif, nesting(&pkt, Flags::LOCAL) + 1);
     pkt.forget();
-    let params = IpTxParams { hops: HOPS, class };
+    let params = IpTxParams { hops: HOPS, class, fib: 0 };
     let ends = FourTuple::new((tunnel.local, 0).into(), (tunnel.remote, 0).into(), 0);
     let Some(protocol) = put_encap(&mut pkt, tunnel.encap, kind) else {
         return cpu.drop_pkt(pkt, DropReason::NoBuffer);

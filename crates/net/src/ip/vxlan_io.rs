@@ -247,7 +247,7 @@ fn fit(cpu: &Cpu, pkt: &Pkt, vxlan: &Vxlan, ends: &FourTuple) -> Result<(), Next
 
 /// Bytes of the largest outer packet of a flow that gets to the other end, as far as is known.
 fn path_mtu(cpu: &Cpu, ends: &FourTuple, ifindex: IfIndex) -> Result<u32, Next> {
-    match output::path(cpu, ends.remote, ends.zone, || 0) {
+    match output::path(cpu, 0, ends.remote, ends.zone, || 0) {
         Ok(Route::Link { ifindex: outif, .. }) if outif == ifindex => Err(Next::Drop(DropReason::TunnelLoop)),
         Ok(Route::Link { ifindex: outif, metrics, .. }) => {
             let is_known = !cpu.paths.is_empty();
@@ -265,7 +265,7 @@ fn encapsulate(cpu: &mut Cpu, mut pkt: Pkt, vxlan: &Vxlan, ends: &FourTuple) {
     let class = inner_ip(&pkt, 0).map_or(0, |at| tunnel_io::ecn_of(&pkt, at));
     let depth = nesting(&pkt, Flags::LOCAL) + 1;
     pkt.forget();
-    if put_headers(&mut pkt, vxlan, ends, IpTxParams { hops: HOPS, class }).is_none() {
+    if put_headers(&mut pkt, vxlan, ends, IpTxParams { hops: HOPS, class, fib: 0 }).is_none() {
         return cpu.drop_pkt(pkt, DropReason::NoBuffer);
     }
     (pkt.vlan, pkt.proto, pkt.moved) = (depth, Protocol::UDP.0, true);

@@ -1,11 +1,13 @@
 //! The shared configuration of all CPUs: interfaces, addresses, routes. An immutable snapshot, replaced as a whole.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pkt::Pkt;
 use wire::ether::Mac;
 
-use crate::fib::{Bounds, Change, Fib, Hop, Hops, Origin, Prefix, Rib, Route, To};
+use crate::fib::{Bounds, Change, FIBS_MAX, Fib, FibIndex, Hop, Hops, Origin, Prefix, Rib, Route, To};
 use crate::link::bridge;
 use crate::link::driver::Caps;
 use crate::link::fdb;
@@ -42,7 +44,7 @@ pub struct Tables {
     pub generation: u64,
     /// Interfaces by index; index 0 is never used, and a hole is an interface that is gone.
     pub ifs: Vec<Option<Ifnet>>,
-    /// Routes, own addresses included.
+    /// Routes, own addresses included: table 0, which has the others.
     pub fib: Arc<Fib>,
     /// Where they lead.
     pub hops: Arc<Hops>,
@@ -69,6 +71,10 @@ pub struct Config {
     pub ifs: Vec<Ifnet>,
     /// Routes besides those that follow from the interfaces' addresses, which are stronger.
     pub routes: Vec<Route>,
+    /// Routing tables besides table 0.
+    pub more_fibs: FibIndex,
+    /// Whether the routes that follow from addresses are in all tables, not only in their interface's.
+    pub addr_all_fibs: bool,
     /// Whether packets for others are forwarded.
     pub forwarding: bool,
 }
@@ -119,6 +125,8 @@ pub struct Ifnet {
     pub published: Arc<Published>,
     /// Its twin in the kernel, or the interface that it is the twin of.
     pub twin: Twin,
+    /// The table that packets which come in by it are routed by.
+    pub fib: FibIndex,
 }
 
 /// An address of an interface, with the prefix that is on its link.
@@ -157,12 +165,18 @@ impl Tables {
             precedence::is_led_elsewhere(&config.routes, prefix, ifindex)
         });
         let bounds = if config.routes.len() < SMALL { Bounds::SMALL } else { Bounds::INTERNET };
-        let mut rib = Rib::new(bounds).expect("address space for a table");
-        let derived = derived(&config.ifs);
-        let connected =
-            derived.iter().map(|(to, origin, hop)| Change { to: *to, origin: *origin, hops: hop });
+        let count = config.more_fibs.min(FIBS_MAX - 1) + 1;
+        let mut rib = Rib::with_tables(bounds, count).expect("address space for a table");
+        let derived = derived(&config.ifs, config.addr_all_fibs.then_some(count));
+        let connected = derived.iter().map(|Derived { fib, to, origin, hop }| Change {
+            fib: *fib,
+            to: *to,
+            origin: *origin,
+            hops: hop,
+        });
         let routes = config.routes.iter();
-        let routes = routes.map(|Route { to, hops }| Change { to: *to, origin: Origin::Static, hops });
+        let routes =
+            routes.map(|Route { fib, to, hops }| Change { fib: *fib, to: *to, origin: Origin::Static, hops });
         rib.load(&connected.chain(routes).collect::<Vec<_>>());
         Self::with(config, rib.fib(), rib.hops())
     }
@@ -170,7 +184,7 @@ impl Tables {
     /// Derives tables from `config`, whose interfaces are [`settle()`]d, and whose routes are in `fib` and lead to `hops` already.
     #[must_use]
     pub fn with(config: Config, fib: Arc<Fib>, hops: Arc<Hops>) -> Self {
-        let Config { generation, ifs: list, forwarding, routes: _ } = config;
+        let Config { generation, ifs: list, forwarding, .. } = config;
         let (own, logical) = (Own::of(&list), Arc::new(Logical::of(&list)));
         let judges_checksums = list.iter().any(|ifnet| ifnet.rxcsum != Rxcsum::Verify);
         let looks_closer = judges_checksums || list.iter().any(|ifnet| ifnet.published.has_v6());
@@ -195,11 +209,41 @@ impl Tables {
         }
     }
 
-    /// Where packets to `dst` are led: the slow way, for one destination at a time. Of equally good hops, the flow
+    /// Where packets to `dst` are led by table `fib`: the slow way, for one destination at a time. Of equally good hops, the flow
     /// takes the one that `flow` falls to.
     #[must_use]
-    pub fn hop(&self, dst: IpAddr, flow: impl FnOnce() -> u32) -> Hop {
-        self.hops.get(self.hops.member(self.fib.lookup(dst), flow))
+    pub fn hop(&self, fib: FibIndex, dst: IpAddr, flow: impl FnOnce() -> u32) -> Hop {
+        self.hops.get(self.hops.member(self.fib.table(fib).lookup(dst), flow))
+    }
+
+    /// The number of the table that a packet is routed by: the one that was chosen for it, else that of the interface it
+    /// came in by; of a packet made here, 0.
+    #[inline]
+    #[must_use]
+    pub fn fib_of(&self, pkt: &Pkt) -> FibIndex {
+        if self.fib.is_alone() { 0 } else { self.chosen(pkt.fib, pkt.rcvif) }
+    }
+
+    #[inline(never)]
+    fn chosen(&self, mark: u8, rcvif: IfIndex) -> FibIndex {
+        let by_interface = || self.ifnet(rcvif).map_or(0, |ifnet| ifnet.fib);
+        // As ipfw(8) of FreeBSD: a number that no table has is table 0.
+        let fib = mark.checked_sub(1).unwrap_or_else(by_interface);
+        if fib < self.fib.tables() { fib } else { 0 }
+    }
+
+    /// The table that packets are routed by which come in by this interface.
+    #[inline]
+    #[must_use]
+    pub fn fib_by(&self, rcvif: IfIndex) -> &Fib {
+        if self.fib.is_alone() { &self.fib } else { self.fib.table(self.chosen(0, rcvif)) }
+    }
+
+    /// The table that a packet is routed by: see [`Self::fib_of`].
+    #[inline]
+    #[must_use]
+    pub fn fib_for(&self, pkt: &Pkt) -> &Fib {
+        if self.fib.is_alone() { &self.fib } else { self.fib.table(self.chosen(pkt.fib, pkt.rcvif)) }
     }
 
     /// The interface with this index, if it (still) exists.
@@ -226,12 +270,36 @@ impl Tables {
     }
 }
 
-/// The routes that follow from the addresses of interfaces that are up.
+/// A route that follows from addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// Its table.
+    pub fib: FibIndex,
+    /// Destinations.
+    pub to: Prefix,
+    /// Its origin.
+    pub origin: Origin,
+    /// Where it leads.
+    pub hop: [Hop; 1],
+}
+
+/// The routes that follow from the addresses of interfaces that are up: in the table of each interface, or in `all` tables.
+/// Of several interfaces with one prefix in a table, the first has it.
 #[must_use]
-pub fn derived(ifs: &[Ifnet]) -> Vec<(Prefix, Origin, [Hop; 1])> {
-    let up = ifs.iter().filter(|ifnet| ifnet.up);
-    let default = learned::default_route(ifs);
-    up.flat_map(Ifnet::routes).chain(default).map(|(to, origin, hop)| (to, origin, [hop])).collect()
+pub fn derived(ifs: &[Ifnet], all: Option<FibIndex>) -> Vec<Derived> {
+    let fibs = |own: FibIndex| if let Some(count) = all { 0..count } else { own..own.saturating_add(1) };
+    let own = |ifnet: &Ifnet| {
+        let fib = ifnet.fib;
+        ifnet.routes().map(move |route| (fib, route)).collect::<Vec<_>>()
+    };
+    let up = ifs.iter().filter(|ifnet| ifnet.up).flat_map(own);
+    let numbers = ifs.iter().map(|ifnet| ifnet.fib).collect::<BTreeSet<_>>();
+    let default = numbers.into_iter().flat_map(|fib| {
+        let of_table = |ifnet: &&Ifnet| ifnet.fib == fib;
+        learned::default_route(ifs.iter().filter(of_table)).map(|route| (fib, route))
+    });
+    let derived = |(fib, (to, origin, hop))| Derived { fib, to, origin, hop: [hop] };
+    up.flat_map(|(own, route)| fibs(own).map(move |fib| (fib, route))).chain(default).map(derived).collect()
 }
 
 impl Default for Tables {

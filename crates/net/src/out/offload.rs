@@ -114,6 +114,7 @@ fn describe(new: &mut Pkt, pkt: &Pkt) {
     (new.hash, new.vlan) = (pkt.hash, pkt.vlan);
     (new.proto, new.l4) = (pkt.proto, pkt.l4);
     (new.flags, new.csum_start, new.csum_off) = (pkt.flags, pkt.csum_start, pkt.csum_off);
+    new.fib = pkt.fib;
 }
 
 #[cfg(test)]

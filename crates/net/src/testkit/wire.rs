@@ -22,7 +22,7 @@ pub(crate) struct Frame {
     pub(crate) gso: Gso,
     pub(crate) gso_size: u16,
     /// Offsets of a partial checksum: `csum_start` and `csum_off`.
-    pub(crate) partial: Option<(u16, u16)>,
+    pub(crate) partial: Option<(u16, u8)>,
     pub(crate) flags: Flags,
     /// Buffers that it lay in when it was sent.
     pub(crate) buffers: usize,

@@ -18,7 +18,7 @@ use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::base::ids::IfIndex;
 use crate::base::time::Instant;
-use crate::fib::{HopId, To, flow_hash};
+use crate::fib::{FibIndex, HopId, To, flow_hash};
 use crate::firewall::{Asked, Firewall};
 use crate::turn::cpu::{Cpu, CpuId};
 use crate::turn::deliver;
@@ -93,6 +93,8 @@ pub enum Step {
     Changed(Headers),
     /// Its destination was looked up.
     Route {
+        /// The number of the routing table.
+        fib: FibIndex,
         /// The destination.
         dst: IpAddr,
         /// Where the route leads; of several next hops, the one of its flow.
@@ -331,7 +333,7 @@ pub(crate) fn routed(cpu: &mut Cpu, pkt: Option<&Pkt>, hop: HopId) {
     let Some((pkt, headers)) = pkt.and_then(|pkt| Some((pkt, Headers::read(pkt)?))) else { return };
     let member = cpu.tables.hops.member(hop, || flow_hash(pkt));
     let to = cpu.tables.hops.get(member).to;
-    note(cpu, Step::Route { dst: headers.dst, to });
+    note(cpu, Step::Route { fib: cpu.tables.fib_of(pkt), dst: headers.dst, to });
 }
 
 /// The packet in hand goes where a stage says. Answers whether it ends there: in a dry run, where it would act on others.

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::sync::Arc;
 
 use net::bridge::Bridge;
-use net::fib::{Hop, Prefix, Route, To};
+use net::fib::{FibIndex, Hop, Prefix, Route, To};
 use net::ifq;
 use net::ip6::autoconf::{self, Identifiers};
 use net::logical::{Kind, Vlan};
@@ -47,6 +47,10 @@ pub struct Spec {
     pub bare: Vec<BarePort>,
     /// Routes besides those to its own links.
     pub routes: Vec<Route>,
+    /// Routing tables besides table 0.
+    pub more_fibs: FibIndex,
+    /// Whether the routes to its own links are in all tables.
+    pub addr_all_fibs: bool,
 }
 
 /// A VLAN interface to be.
@@ -139,6 +143,8 @@ pub struct Port {
     pub learned: Arc<Learned>,
     /// Addresses of others that it answers for.
     pub published: Arc<Published>,
+    /// The routing table of what comes in by it.
+    pub fib: FibIndex,
     /// Whether it exists; its index stays taken when it does not.
     pub exists: bool,
     /// Whether it is a TUN: its packets have a link header of zeros, and it has no link-local address.
@@ -162,6 +168,8 @@ impl Spec {
             bridge: None,
             bare: Vec::new(),
             routes: Vec::new(),
+            more_fibs: 0,
+            addr_all_fibs: false,
         }
     }
 
@@ -277,6 +285,19 @@ impl Spec {
         self
     }
 
+    /// With so many routing tables besides table 0.
+    #[must_use]
+    pub fn more_fibs(self, more_fibs: FibIndex) -> Self {
+        Self { more_fibs, ..self }
+    }
+
+    /// With a route of table `fib`.
+    #[must_use]
+    pub fn route_in(mut self, fib: FibIndex, to: Prefix, hop: impl Into<Hop>) -> Self {
+        self.routes.push(Route { fib, ..Route::new(to, hop) });
+        self
+    }
+
     /// The CPU that owns ring `ring` of every card.
     #[must_use]
     pub fn owner_of_ring(&self, ring: usize) -> usize {
@@ -297,7 +318,15 @@ impl Spec {
             ifs.push(joined);
         }
         ifs.extend(self.bare.iter().zip(0..).map(|(port, at)| self.without_link(port, at)));
-        Tables::new(Config { generation, ifs, routes: self.routes.clone(), forwarding: self.forwarding })
+        let &Self { forwarding, more_fibs, addr_all_fibs, .. } = self;
+        Tables::new(Config {
+            generation,
+            ifs,
+            routes: self.routes.clone(),
+            forwarding,
+            more_fibs,
+            addr_all_fibs,
+        })
     }
 
     fn ifnet(&self, at: usize) -> Ifnet {
@@ -327,6 +356,7 @@ impl Spec {
             metric: 0,
             published: Arc::clone(&port.published),
             twin: net::tables::Twin::None,
+            fib: port.fib,
         }
     }
 }
@@ -489,6 +519,7 @@ impl Port {
             rtadv: None,
             learned: Arc::default(),
             published: Arc::default(),
+            fib: 0,
             exists: true,
             is_tun: false,
         }
@@ -506,6 +537,12 @@ impl Port {
     #[must_use]
     pub fn publishes(self, published: Published) -> Self {
         Self { published: Arc::new(published), ..self }
+    }
+
+    /// In routing table `fib`.
+    #[must_use]
+    pub fn fib(self, fib: FibIndex) -> Self {
+        Self { fib, ..self }
     }
 
     /// With this MTU.

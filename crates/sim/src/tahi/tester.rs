@@ -177,7 +177,7 @@ impl Tester {
 /// Returns the CPU that a program sends a packet from: where its answers come, and errors about it.
 fn sender(cpu: &Cpu, packet: &[u8], outif: IfIndex) -> usize {
     let Ok(header) = ip6::Header::parse(packet) else { return 0 };
-    let source = ping::source(cpu, header.dst.into(), Some(header.src.into()), Some(outif));
+    let source = ping::source(cpu, header.dst.into(), Some(header.src.into()), Some(outif), 0);
     source.map_or(0, |source| source.cpu.index())
 }
 

@@ -106,7 +106,7 @@ fn a_default_router_is_used_until_its_lifetime_ends() {
         assert_eq!(link.chosen(), None);
         let mut cpus = link.host().cpus.iter().map(|cpu| &cpu.netisr.cpu);
         assert!(
-            cpus.all(|cpu| net::output::source_for(cpu, FAR.into()).is_none()),
+            cpus.all(|cpu| net::output::source_for(cpu, 0, FAR.into()).is_none()),
             "no CPU has a way any more"
         );
         assert_eq!(link.addrs(), ["2001:db8:1::ff:fe00:102"], "the address lives on");

@@ -15,6 +15,7 @@ mod vxlans;
 mod neighbours;
 mod proxies;
 mod ecmp_failover;
+mod fibs;
 mod time_limits;
 mod autoconf;
 mod advertising;

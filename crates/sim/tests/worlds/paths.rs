@@ -116,7 +116,7 @@ impl Room {
     fn mtu(&mut self, port: u16) -> Vec<u32> {
         let [own, peer] = self.addrs();
         let flow = Flow::udp(FourTuple::new((own, PORT).into(), (peer, port).into(), 0));
-        self.each(|cpu| pmtu::of(cpu, &flow).unwrap())
+        self.each(|cpu| pmtu::of(cpu, 0, &flow).unwrap())
     }
 
     /// The length of the first segments of a new connection, headers included.

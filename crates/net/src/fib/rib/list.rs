@@ -3,13 +3,15 @@
 use core::net::IpAddr;
 use core::ops::Bound;
 
-use super::{Half, Origin, Rib, Routes, Write};
+use super::{Half, Halves, Origin, Rib, Routes, Write};
 use crate::fib::prefix::{Key, covering};
-use crate::fib::{HopId, Prefix};
+use crate::fib::{FibIndex, HopId, Prefix};
 
 /// The routes to one prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
+    /// The table.
+    pub fib: FibIndex,
     /// The prefix.
     pub to: Prefix,
     routes: Routes,
@@ -35,28 +37,30 @@ impl Listed {
 }
 
 impl Rib {
-    /// The routes to exactly this prefix.
+    /// The routes to exactly this prefix in table `fib`.
     #[must_use]
-    pub fn get(&self, to: Prefix) -> Option<Listed> {
+    pub fn get(&self, fib: FibIndex, to: Prefix) -> Option<Listed> {
+        let Halves { v4, v6 } = self.tables.get(usize::from(fib))?;
         let routes = match to.addr() {
-            IpAddr::V4(addr) => self.v4.routes.get(&(addr.to_bits(), to.prefix_len())),
-            IpAddr::V6(addr) => self.v6.routes.get(&(addr.to_bits(), to.prefix_len())),
+            IpAddr::V4(addr) => v4.routes.get(&(addr.to_bits(), to.prefix_len())),
+            IpAddr::V6(addr) => v6.routes.get(&(addr.to_bits(), to.prefix_len())),
         };
-        routes.map(|routes| Listed { to, routes: routes.clone() })
+        routes.map(|routes| Listed { fib, to, routes: routes.clone() })
     }
 
-    /// The routes to the longest prefix that covers this address.
+    /// The routes to the longest prefix that covers this address in table `fib`.
     #[must_use]
-    pub fn lookup(&self, addr: IpAddr) -> Option<Listed> {
+    pub fn lookup(&self, fib: FibIndex, addr: IpAddr) -> Option<Listed> {
+        let Halves { v4, v6 } = self.tables.get(usize::from(fib))?;
         match addr {
-            IpAddr::V4(addr) => self.v4.lookup(addr.to_bits()),
-            IpAddr::V6(addr) => self.v6.lookup(addr.to_bits()),
+            IpAddr::V4(addr) => v4.lookup(fib, addr.to_bits()),
+            IpAddr::V6(addr) => v6.lookup(fib, addr.to_bits()),
         }
     }
 
-    /// All prefixes with their routes, in order, IPv4 first; those behind `after`, so that a long table can be listed
+    /// All prefixes of table `fib` with their routes, in order, IPv4 first; those behind `after`, so that a long table can be listed
     /// in steps while it changes.
-    pub fn after(&self, after: Option<Prefix>) -> impl Iterator<Item = Listed> + '_ {
+    pub fn after(&self, fib: FibIndex, after: Option<Prefix>) -> impl Iterator<Item = Listed> + '_ {
         let (v4, v6) = match after.map(|after| (after.addr(), after.prefix_len())) {
             None => (Bound::Unbounded, Bound::Unbounded),
             Some((IpAddr::V4(addr), len)) => (Bound::Excluded((addr.to_bits(), len)), Bound::Unbounded),
@@ -64,18 +68,23 @@ impl Rib {
                 (Bound::Excluded((u32::MAX, u8::MAX)), Bound::Excluded((addr.to_bits(), len)))
             }
         };
-        self.v4.list(v4).chain(self.v6.list(v6))
+        let table = self.tables.get(usize::from(fib));
+        table.into_iter().flat_map(move |table| table.v4.list(fib, v4).chain(table.v6.list(fib, v6)))
     }
 }
 
 impl<K: Key, W: Write<K>> Half<K, W> {
-    fn lookup(&self, key: K) -> Option<Listed> {
+    fn lookup(&self, fib: FibIndex, key: K) -> Option<Listed> {
         let ((key, len), routes) = covering(&self.routes, key, Bound::Included((key, K::BITS_U8)))?;
-        Some(Listed { to: Prefix::of_key(key, len), routes: routes.clone() })
+        Some(Listed { fib, to: Prefix::of_key(key, len), routes: routes.clone() })
     }
 
-    fn list(&self, after: Bound<(K, u8)>) -> impl Iterator<Item = Listed> + '_ {
+    fn list(&self, fib: FibIndex, after: Bound<(K, u8)>) -> impl Iterator<Item = Listed> + '_ {
         let routes = self.routes.range((after, Bound::Unbounded));
-        routes.map(|((key, len), routes)| Listed { to: Prefix::of_key(*key, *len), routes: routes.clone() })
+        routes.map(move |((key, len), routes)| Listed {
+            fib,
+            to: Prefix::of_key(*key, *len),
+            routes: routes.clone(),
+        })
     }
 }

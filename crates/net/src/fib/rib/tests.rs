@@ -25,7 +25,7 @@ fn gateway(n: u16) -> Hop {
 }
 
 fn route(to: Prefix, hops: &[Hop]) -> Change<'_> {
-    Change { to, origin: Origin::Static, hops }
+    Change { fib: 0, to, origin: Origin::Static, hops }
 }
 
 fn answer(rib: &Rib, to: Prefix) -> Hop {
@@ -40,21 +40,21 @@ fn small() -> Rib {
 fn the_strongest_route_is_in_force_and_the_next_best_comes_back() {
     for v6 in [false, true] {
         let (mut rib, to) = (small(), prefix(v6, 1));
-        let from = |origin, hops| Change { to, origin, hops };
+        let from = |origin, hops| Change { fib: 0, to, origin, hops };
         let hops = [gateway(1), gateway(2), gateway(3)];
         let origins = [Origin::Static, Origin::Own, Origin::Learned];
         for (origin, hop) in origins.into_iter().zip(&hops) {
             assert_eq!(rib.load(&[from(origin, core::slice::from_ref(hop))]), []);
         }
         assert_eq!(answer(&rib, to), hops[1], "an own address is stronger than a static route");
-        let listed: Vec<_> = rib.get(to).unwrap().all().map(|(origin, _)| origin).collect();
+        let listed: Vec<_> = rib.get(0, to).unwrap().all().map(|(origin, _)| origin).collect();
         assert_eq!(listed, [Origin::Own, Origin::Static, Origin::Learned]);
         for (gone, left) in [(Origin::Own, hops[0]), (Origin::Static, hops[2])] {
             assert_eq!(rib.load(&[from(gone, &[])]), []);
             assert_eq!(answer(&rib, to), left);
         }
         assert_eq!(rib.load(&[from(Origin::Learned, &[])]), []);
-        assert_eq!((answer(&rib, to).to, rib.get(to)), (To::NoRoute, None));
+        assert_eq!((answer(&rib, to).to, rib.get(0, to)), (To::NoRoute, None));
     }
 }
 
@@ -64,13 +64,13 @@ fn of_routing_protocols_the_one_with_the_smaller_distance_has_the_route_in_force
     let (bgp, ospf, rip) = (protocol(20, 186), protocol(110, 188), protocol(120, 189));
     for v6 in [false, true] {
         let (mut rib, to) = (small(), prefix(v6, 1));
-        let from = |origin, hops| Change { to, origin, hops };
+        let from = |origin, hops| Change { fib: 0, to, origin, hops };
         let hops: Vec<Hop> = (1..=5).map(gateway).collect();
         let origins = [Origin::Learned, rip, bgp, Origin::Static, ospf];
         for (origin, hop) in origins.into_iter().zip(&hops) {
             assert_eq!(rib.load(&[from(origin, core::slice::from_ref(hop))]), []);
         }
-        let listed: Vec<_> = rib.get(to).unwrap().all().map(|(origin, _)| origin).collect();
+        let listed: Vec<_> = rib.get(0, to).unwrap().all().map(|(origin, _)| origin).collect();
         assert_eq!(listed, [Origin::Static, bgp, ospf, rip, Origin::Learned]);
         for (gone, left) in [(Origin::Static, 2), (bgp, 4), (rip, 4), (ospf, 0)] {
             assert_eq!(rib.load(&[from(gone, &[])]), []);
@@ -88,17 +88,17 @@ fn as_many_sources_as_there_may_be_have_a_route_to_a_prefix() {
     let source = |number| Origin::Dynamic(Protocol { distance: 10, number, source: 0 });
     let most = u8::try_from(SOURCES_MAX).unwrap();
     for number in 0..most {
-        assert_eq!(rib.load(&[Change { to, origin: source(number), hops: &hop }]), []);
+        assert_eq!(rib.load(&[Change { fib: 0, to, origin: source(number), hops: &hop }]), []);
     }
-    let refused = Refused { to, origin: source(most), error: Error::TooManySources };
-    assert_eq!(rib.load(&[Change { to, origin: source(most), hops: &hop }]), [refused]);
-    assert_eq!(rib.get(to).unwrap().all().count(), SOURCES_MAX);
+    let refused = Refused { fib: 0, to, origin: source(most), error: Error::TooManySources };
+    assert_eq!(rib.load(&[Change { fib: 0, to, origin: source(most), hops: &hop }]), [refused]);
+    assert_eq!(rib.get(0, to).unwrap().all().count(), SOURCES_MAX);
 }
 
 #[test]
 fn a_route_that_does_not_exist_cannot_end() {
     let (mut rib, to) = (small(), prefix(false, 1));
-    let refused = Refused { to, origin: Origin::Static, error: Error::NoSuchRoute };
+    let refused = Refused { fib: 0, to, origin: Origin::Static, error: Error::NoSuchRoute };
     assert_eq!(rib.load(&[route(to, &[])]), [refused]);
 }
 
@@ -250,7 +250,7 @@ fn a_table_is_listed_in_order_in_steps_of_any_size() {
     expected.sort();
     let (mut listed, mut last) = (Vec::new(), None);
     loop {
-        let step: Vec<_> = rib.after(last).take(7).map(|listed| listed.to).collect();
+        let step: Vec<_> = rib.after(0, last).take(7).map(|listed| listed.to).collect();
         let Some(end) = step.last() else { break };
         last = Some(*end);
         listed.extend(step);
@@ -263,10 +263,10 @@ fn people_are_told_which_route_leads_to_an_address() {
     for v6 in [false, true] {
         let (mut rib, hop) = (small(), [gateway(1)]);
         let to = prefix(v6, 3);
-        assert_eq!(rib.lookup(to.addr()), None);
+        assert_eq!(rib.lookup(0, to.addr()), None);
         assert_eq!(rib.load(&[route(all(v6), &hop), route(to, &hop)]), []);
-        assert_eq!(rib.lookup(to.addr()).map(|found| found.to), Some(to));
-        assert_eq!(rib.lookup(prefix(v6, 4).addr()).map(|found| found.to), Some(all(v6)));
+        assert_eq!(rib.lookup(0, to.addr()).map(|found| found.to), Some(to));
+        assert_eq!(rib.lookup(0, prefix(v6, 4).addr()).map(|found| found.to), Some(all(v6)));
     }
 }
 

@@ -136,6 +136,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         metric: 0,
         published: std::sync::Arc::default(),
         twin: crate::link::tables::Twin::None,
+        fib: 0,
     };
     let default = |addr: IpAddr, via: IpAddr| {
         Prefix::new(addr, 0).map(|to| Route::new(to, To::Gateway { ifindex: 1, via }))
@@ -149,5 +150,6 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         ifs: (1..=3).map(ifnet).collect(),
         routes: routes.into_iter().flatten().collect(),
         forwarding: true,
+        ..Config::default()
     })
 });

@@ -20,6 +20,7 @@ pub(super) enum Field {
     Xmit,
     Via,
     Tag,
+    Fib,
     IpLen,
     IpTtl,
     /// IPv4's identification.
@@ -64,6 +65,7 @@ impl Field {
                 | Self::Recv
                 | Self::Xmit
                 | Self::Via
+                | Self::Fib
                 | Self::IpPrecedence
                 | Self::Dscp
                 | Self::IcmpType
@@ -86,6 +88,7 @@ impl Field {
             Self::Xmit => some(info.xmit),
             Self::Via => some(info.via()),
             Self::Tag => some(info.tag),
+            Self::Fib => Some(asked.tables.fib_of(pkt).into()),
             Self::IpLen => Some(u32::try_from(pkt.len()).unwrap_or(u32::MAX).min(u16::MAX.into())),
             Self::IpTtl => Some(if info.is_ip4 { ip[8] } else { ip[7] }.into()),
             Self::IpId => of_ip4(u16::from_be_bytes([ip[4], ip[5]]).into()),

@@ -206,6 +206,7 @@ impl Lowering<'_> {
             }
             Match::MacType(ranges) => self.ranges(Field::MacType, ranges),
             Match::Tagged(ranges) => self.ranges(Field::Tag, ranges),
+            Match::Fib(fib) => self.is(Field::Fib, u32::from(*fib)),
             _ => Test::Never,
         }
     }
@@ -330,6 +331,7 @@ const fn is_of_frame(is: &Match) -> bool {
             | Match::Mac { .. }
             | Match::MacType(_)
             | Match::Tagged(_)
+            | Match::Fib(_)
             | Match::Lookup { key: Key::SrcMac | Key::DstMac | Key::RecvIf, .. }
     )
 }

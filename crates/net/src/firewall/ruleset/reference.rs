@@ -238,6 +238,7 @@ fn is_of_frame(what: &Match, plain: &Plain, world: &World<'_>) -> bool {
         Match::MacType(ranges) => within(ranges, plain.kind),
         Match::Mac { dst, src } => is_between(plain, [dst, src]),
         Match::Tagged(ranges) => plain.tag != 0 && within(ranges, plain.tag),
+        Match::Fib(fib) => *fib == 0,
         Match::Lookup { key: key @ (Key::SrcMac | Key::DstMac | Key::RecvIf), table } => {
             is_in_table(*key, table, plain, world)
         }
@@ -293,6 +294,7 @@ fn is(what: &Match, plain: &Plain, world: &World<'_>) -> bool {
         Match::MacType(ranges) => within(ranges, if plain.is_ip4() { 0x800 } else { 0x86dd }),
         Match::Mac { dst, src } => is_between(plain, [dst, src]),
         Match::Tagged(ranges) => plain.tag != 0 && within(ranges, plain.tag),
+        Match::Fib(fib) => *fib == 0,
         Match::VerRevPath | Match::VerSrcReach | Match::AntiSpoof => is_way_back(what, plain, world.tables),
         Match::Lookup { key, table } => is_in_table(*key, table, plain, world),
         Match::Flow(table) => world.has(table, |key| {
@@ -470,7 +472,7 @@ fn is_way_back(what: &Match, plain: &Plain, tables: &Tables) -> bool {
     if [Hook::Egress, Hook::LocalOut].contains(&plain.hook) || plain.recv == 0 || on_link {
         return true;
     }
-    let hop: Hop = tables.hop(plain.src, || 0);
+    let hop: Hop = tables.hop(0, plain.src, || 0);
     match what {
         Match::VerRevPath => hop.to.ifindex() == Some(plain.recv) && !matches!(hop.to, To::Local { .. }),
         Match::VerSrcReach => hop.to.ifindex().is_some() && !matches!(hop.to, To::Gateway { .. }),

@@ -16,7 +16,8 @@ pub(super) fn leads_back(asked: &Asked<'_>) -> bool {
 /// `versrcreach`: there is a route back, other than the default one.
 pub(super) fn reaches_back(asked: &Asked<'_>) -> bool {
     let has_route = || hops(asked).any(|hop| hop.to.ifindex().is_some());
-    is_not_asked(asked.info) || asked.tables.fib.prefix_len(asked.info.src_addr()) > 0 && has_route()
+    is_not_asked(asked.info)
+        || asked.tables.fib_for(asked.pkt).prefix_len(asked.info.src_addr()) > 0 && has_route()
 }
 
 /// `antispoof`: if the source is on one of our links, or our own, the packet came in there.
@@ -39,7 +40,7 @@ fn is_not_asked(info: &PktInfo) -> bool {
 
 fn hops<'a>(asked: &'a Asked<'_>) -> impl Iterator<Item = Hop> + 'a {
     let tables = asked.tables;
-    tables.hops.each(tables.fib.lookup(asked.info.src_addr()))
+    tables.hops.each(tables.fib_for(asked.pkt).lookup(asked.info.src_addr()))
 }
 
 fn leads_by(hop: Hop, info: &PktInfo) -> bool {

@@ -6,6 +6,7 @@ use pkt::byte_channel::{Broken, Reader, Writer};
 
 use super::bytes::{Put, RECORD, Record, Take};
 use super::record::Link;
+use crate::fib::FIBS_MAX;
 use crate::host::dgram::Settings;
 use crate::ip::ip_tx::IpTxParams;
 use crate::link::tables::IfIndex;
@@ -67,6 +68,9 @@ const HAS_PEER: u8 = 1;
 const GROUP_LOOP: u8 = 2;
 const MAY_BROADCAST: u8 = 4;
 const HAS_LOCAL: u8 = 8;
+/// The upper half of it is the number of the routing table.
+const FIB_SHIFT: u8 = 4;
+const _: () = assert!(FIBS_MAX <= 1 << (8 - FIB_SHIFT));
 
 impl Head {
     /// The room that it and the bytes behind it need.
@@ -90,7 +94,8 @@ impl Head {
             (may_broadcast, MAY_BROADCAST),
             (self.local.is_some(), HAS_LOCAL),
         ];
-        let flags = bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum();
+        let bits = bits.into_iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum::<u8>();
+        let flags = bits | tx_params.fib << FIB_SHIFT;
         let put = Put::new(flags).short(self.len).short(self.zone);
         let put = put.byte(tx_params.hops).byte(tx_params.class).byte(group_hops).addr(peer);
         self.local.into_iter().fold(put, Put::link).done()
@@ -101,7 +106,7 @@ impl Head {
         let mut take = Take::from(record);
         let (flags, len, zone) = (take.byte(), take.short(), take.short());
         let has = |bit| flags & bit != 0;
-        let tx_params = IpTxParams { hops: take.byte(), class: take.byte() };
+        let tx_params = IpTxParams { hops: take.byte(), class: take.byte(), fib: flags >> FIB_SHIFT };
         let group_hops = take.byte();
         let how = SendParams {
             tx_params,
@@ -204,7 +209,7 @@ mod tests {
                 local: None,
                 len,
                 how: SendParams {
-                    tx_params: IpTxParams { hops: 1, class: 255 },
+                    tx_params: IpTxParams { hops: 1, class: 255, fib: 15 },
                     group_hops: 2,
                     group_loop: false,
                     may_broadcast: true,

@@ -184,6 +184,8 @@ pub enum Setting {
     Hops(u32),
     /// Type of service, or traffic class (`IP_TOS`, `IPV6_TCLASS`).
     Class(u32),
+    /// Routing table (`SO_SETFIB`).
+    Fib(u32),
     /// Its address need not be ours (`IP_BINDANY`, `IPV6_BINDANY`).
     BindAny(bool),
 }
@@ -370,6 +372,7 @@ impl Setting {
             Self::MaxSegment(bytes) => (9, bytes),
             Self::Hops(hops) => (10, hops),
             Self::Class(class) => (11, class),
+            Self::Fib(fib) => (18, fib),
             Self::TellsUserTimeout(on) => (12, on.into()),
             Self::ToldUserTimeout(ms) => (13, ms),
             Self::YieldsUserTimeout(on) => (14, on.into()),
@@ -398,6 +401,7 @@ impl Setting {
             15 => Self::FastOpens(value),
             16 => Self::NewReno(value != 0),
             17 => Self::BindAny(value != 0),
+            18 => Self::Fib(value),
             _ => return None,
         })
     }

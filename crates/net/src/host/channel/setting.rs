@@ -2,6 +2,7 @@
 
 use super::record::Setting;
 use crate::base::time::Duration;
+use crate::fib::{FIBS_MAX, FibIndex};
 use crate::host::tcp::congestion::Algorithm;
 use crate::host::tcp::settings::{Change, Settings};
 use crate::host::udp;
@@ -17,6 +18,7 @@ pub(super) enum Wanted {
     Change(Change),
     Hops(u8),
     Class(u8),
+    Fib(FibIndex),
 }
 
 /// Returns the change that a program requests, of a connection that began with `settings`.
@@ -49,6 +51,7 @@ pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
         Setting::BindAny(any) => Change::BindAny(any),
         Setting::Hops(hops) => return Wanted::Hops(byte(hops)),
         Setting::Class(class) => return Wanted::Class(byte(class)),
+        Setting::Fib(fib) => return Wanted::Fib(byte(fib).min(FIBS_MAX - 1)),
     })
 }
 
@@ -58,14 +61,20 @@ pub(super) fn prepare(settings: &mut Settings, tx_params: &mut IpTxParams, setti
         Wanted::Change(change) => settings.take(change),
         Wanted::Hops(hops) => tx_params.hops = hops,
         Wanted::Class(class) => tx_params.class = class,
+        Wanted::Fib(fib) => tx_params.fib = fib,
     }
 }
 
 /// Applies a setting to the options of a future socket; those of connections are ignored, and options of datagrams are
 /// given with it.
 pub(super) fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
-    if let Setting::ReceiveBuffer(bytes) = setting {
-        settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);
+    match setting {
+        Setting::ReceiveBuffer(bytes) => {
+            settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);
+        }
+        // The address of a connected socket depends on it.
+        Setting::Fib(fib) => settings.tx_params.fib = byte(fib).min(FIBS_MAX - 1),
+        _ => {}
     }
 }
 

@@ -271,7 +271,7 @@ fn each_datagram_goes_as_was_said_when_it_was_written_and_says_how_it_came() {
         let mut bench = Bench::new(1);
         let mut client = open(&mut bench).unwrap();
         let (mut tx, mut rx) = bind(&mut bench, &mut client, ip);
-        let looks = [(7, 1), (9, 0xff)].map(|(hops, class)| IpTxParams { hops, class });
+        let looks = [(7, 1), (9, 0xff)].map(|(hops, class)| IpTxParams { hops, class, fib: 0 });
         for tx_params in looks {
             let how = SendParams { tx_params, ..SendParams::default() };
             let head = datagram::Head { peer: Some((ip, 5300).into()), zone: 0, local: None, len: 1, how };

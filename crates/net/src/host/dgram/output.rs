@@ -60,7 +60,7 @@ impl Aim {
         };
         let zone = if to.zone == 0 { bound.zone } else { to.zone };
         let outif = outif(cpu, &settings, to.remote.ip(), zone)?;
-        let local = source(cpu, bound, &to, outif, settings.bind_any)?;
+        let local = source(cpu, bound, &to, outif, &settings)?;
         let ends = FourTuple::new((local, bound.addr.port()).into(), to.remote, outif);
         Ok(Self { ends, outif, settings })
     }
@@ -134,7 +134,11 @@ pub(crate) fn outif(cpu: &Cpu, settings: &Settings, remote: IpAddr, zone: IfInde
 /// first.
 pub(crate) fn group_if(cpu: &Cpu, settings: &Settings, ip: IpAddr) -> Option<IfIndex> {
     let told = Some(settings.group_if).filter(|ifindex| *ifindex != 0);
-    let routed = || output::source_on(cpu, ip, 0).map(|(_, ifindex)| ifindex).filter(|ifindex| *ifindex != 0);
+    let routed = || {
+        output::source_on(cpu, settings.tx_params.fib, ip, 0)
+            .map(|(_, ifindex)| ifindex)
+            .filter(|ifindex| *ifindex != 0)
+    };
     let first = || cpu.tables.ifnets().find(|ifnet| speaks(ifnet, ip)).map(|ifnet| ifnet.index);
     told.or_else(routed).or_else(first)
 }
@@ -144,7 +148,7 @@ fn speaks(ifnet: &Ifnet, remote: IpAddr) -> bool {
 }
 
 /// The address to send from.
-fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex, bind_any: bool) -> Result<IpAddr, Error> {
+fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex, settings: &Settings) -> Result<IpAddr, Error> {
     let remote = to.remote.ip();
     if bound.addr.is_ipv4() != remote.is_ipv4() && !bound.takes_mapped() {
         return Err(Error::BadAddress);
@@ -152,12 +156,13 @@ fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex, bind_any: bool) -> 
     let own = Some(bound.addr.ip()).filter(|own| !own.is_unspecified() && is_one_host(cpu, *own));
     match to.local.filter(|local| !local.is_unspecified()).or(own) {
         Some(local) if local.is_ipv4() != remote.is_ipv4() => Err(Error::BadAddress),
-        Some(local) if !is_one_host(cpu, local) || !bind_any && !cpu.tables.is_ours(local) => {
+        Some(local) if !is_one_host(cpu, local) || !settings.bind_any && !cpu.tables.is_ours(local) => {
             Err(Error::AddrNotAvailable)
         }
         Some(local) => Ok(local),
         None => {
-            output::source_on(cpu, remote, outif).map(|(local, _)| local).ok_or(Error::NetworkUnreachable)
+            let source = output::source_on(cpu, settings.tx_params.fib, remote, outif);
+            source.map(|(local, _)| local).ok_or(Error::NetworkUnreachable)
         }
     }
 }
@@ -165,8 +170,8 @@ fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex, bind_any: bool) -> 
 /// Checks the size of a datagram that must not be fragmented, against the link and the known path MTU.
 fn check_size(cpu: &Cpu, pkt: &Pkt) -> Result<(), Error> {
     let remote = l4::ends(pkt).1;
-    let route =
-        output::path(cpu, remote, pkt.outif, || flow_hash(pkt)).map_err(|_| Error::NetworkUnreachable)?;
+    let route = output::path(cpu, cpu.tables.fib_of(pkt), remote, pkt.outif, || flow_hash(pkt))
+        .map_err(|_| Error::NetworkUnreachable)?;
     let Route::Link { ifindex, metrics, .. } = route else { return Ok(()) };
     let mtu = pmtu::of_packet(cpu, pkt, metrics)
         .mtu_over(cpu.tables.ifnet(ifindex).ok_or(Error::NetworkUnreachable)?.mtu);

@@ -7,6 +7,7 @@ use wire::toeplitz;
 
 use super::FourTuple;
 use super::port_algorithm::Walk;
+use crate::fib::FibIndex;
 use crate::host::sock::Error;
 use crate::ip::output;
 use crate::link::tables::IfIndex;
@@ -28,6 +29,8 @@ pub(crate) struct Wanted {
     pub(crate) port: Option<u16>,
     /// By which interface, where the address means something only with its link; else 0.
     pub(crate) zone: IfIndex,
+    /// By which routing table.
+    pub(crate) fib: FibIndex,
     /// From any address, also one that is not ours.
     pub(crate) bind_any: bool,
 }
@@ -44,12 +47,12 @@ pub(crate) fn local_end(
     wanted: Wanted,
     taken: impl Fn(&Cpu, &FourTuple) -> bool,
 ) -> Result<FourTuple, Error> {
-    let Wanted { remote, local, port, zone, bind_any } = wanted;
+    let Wanted { remote, local, port, zone, fib, bind_any } = wanted;
     let local = match local.filter(|local| !local.is_unspecified()) {
         Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
         Some(local) if !bind_any && !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),
         Some(local) => local,
-        None => output::source_on(cpu, remote.ip(), zone).ok_or(Error::NetworkUnreachable)?.0,
+        None => output::source_on(cpu, fib, remote.ip(), zone).ok_or(Error::NetworkUnreachable)?.0,
     };
     let ends = FourTuple::new((local, port.unwrap_or(0)).into(), remote, zone);
     if port.is_none() {

@@ -23,7 +23,7 @@ struct Ping {
 impl Ping {
     /// Begins to ping `dst` with packets of `payload_len` bytes.
     fn begin(bench: &mut Bench, dst: IpAddr, payload_len: u16) -> Self {
-        let PingSource { cpu, src } = source(bench.cpu(), dst, None, None).unwrap();
+        let PingSource { cpu, src } = source(bench.cpu(), dst, None, None, 0).unwrap();
         let (sender, events) = channel();
         let cpu = cpu.index();
         let sink: Sink = Box::new(move |event| sender.send(event).unwrap_or_default());
@@ -37,6 +37,7 @@ impl Ping {
             payload_len,
             ttl: 9,
             dont_fragment: false,
+            fib: 0,
         };
         Self { cpu, request, events }
     }
@@ -239,12 +240,12 @@ fn what_cannot_be_sent_is_refused() {
         let other = Request { ident: 1, ..ping.request };
         assert_eq!(send(bench.cpu(), &other), Err(Error::NotRegistered));
         assert_eq!(register(bench.cpu(), IDENT, dst, Box::new(|_| ())), Err(Error::InUse));
-        assert_eq!(source(bench.cpu(), dst, Some(dst), None), Err(Error::BadSource));
+        assert_eq!(source(bench.cpu(), dst, Some(dst), None, 0), Err(Error::BadSource));
         let nowhere = match dst {
             IpAddr::V4(_) => Ipv4Addr::new(203, 0, 113, 1).into(),
             IpAddr::V6(_) => Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 1).into(),
         };
-        assert_eq!(source(bench.cpu(), nowhere, None, None), Err(Error::Unreachable));
+        assert_eq!(source(bench.cpu(), nowhere, None, None, 0), Err(Error::Unreachable));
         unregister(bench.cpu(), IDENT, dst);
         assert_eq!(ping.send(&mut bench), Err(Error::NotRegistered));
         assert!(bench.sent(1).is_empty());

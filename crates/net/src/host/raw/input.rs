@@ -10,6 +10,7 @@ use crate::host::dgram::Received;
 use crate::host::pcb::FourTuple;
 use crate::ip::group::Key;
 use crate::ip::icmp::Quoted;
+use crate::ip::ip_tx::IpTxParams;
 use crate::ip::{group, l4};
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::Cpu;
@@ -28,11 +29,12 @@ fn show_to_all(cpu: &mut Cpu, pkt: &Pkt) -> bool {
     let (src, dst) = l4::ends(pkt);
     let key = Key { ifindex: pkt.rcvif, group: dst };
     let is_own = !dst.is_multicast() || group::is_followed(cpu, key);
+    let fib = cpu.tables.fib_of(pkt);
     let Cpu { raw: Some(sockets), counters, .. } = cpu else { return false };
     let ends = FourTuple::new((dst, 0).into(), (src, 0).into(), pkt.rcvif);
     let range = l4::range(pkt);
     let kind = pkt.head().get(range.start).copied().unwrap_or_default();
-    let (from, to, tx_params) = (ends.remote(), ends.local, l4::tx_params(pkt));
+    let (from, to, tx_params) = (ends.remote(), ends.local, IpTxParams { fib, ..l4::tx_params(pkt) });
     let received = Received { len: range.len(), from, to, ifindex: pkt.rcvif, tx_params };
     let mut is_taken = false;
     sockets.each(|socket| {

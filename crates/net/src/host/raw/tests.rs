@@ -160,7 +160,8 @@ fn messages_of_the_other_family_and_broken_ones_are_not_shown() {
 fn what_is_sent_has_the_program_s_body_and_over_ipv6_a_checksum() {
     for (ours, peer) in families() {
         let mut bench = Bench::new(1);
-        let settings = Settings { tx_params: IpTxParams { hops: 3, class: 0x20 }, ..Settings::default() };
+        let settings =
+            Settings { tx_params: IpTxParams { hops: 3, class: 0x20, fib: 0 }, ..Settings::default() };
         let id = open(bench.cpu(), &Open { remote: Some(peer), settings, ..wanted(ours) }).unwrap();
         let (request, _) = echo(ours);
         let mut sent = message(request, &[0, 7, 0, 1, 9, 9, 9]);

@@ -16,6 +16,7 @@ use super::tcb::rings::Rings;
 use super::tcb::{Ended, NewTcb, Out, Stamps, State, Tcb};
 use super::watch;
 use crate::base::count::Count;
+use crate::fib::FibIndex;
 use crate::host::pcb::{self, FourTuple, Wanted};
 use crate::host::sock::Error;
 use crate::ip::output::{self, Route};
@@ -198,7 +199,7 @@ pub fn waiting(cpu: &Cpu, listener: ListenerId) -> Result<usize, Error> {
 pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     let ends = ends(cpu, connect)?;
     let now = cpu.now;
-    let settings = along(cpu, &ends, &connect.settings);
+    let settings = along(cpu, connect.tx_params.fib, &ends, &connect.settings);
     let (iss, clock) = cookie::beginnings(&cpu.secret, &ends, now);
     let ports = (ends.local_port, ends.remote_port);
     let is_fast = settings.fast_open && !settings.signs;
@@ -215,7 +216,7 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
 }
 
 fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<FourTuple, Error> {
-    let &Connect { remote, local, port, zone, .. } = connect;
+    let &Connect { remote, local, port, zone, tx_params: IpTxParams { fib, .. }, .. } = connect;
     let addr = remote.ip();
     if remote.port() == 0 || addr.is_unspecified() || !is_address(addr) {
         return Err(Error::BadAddress);
@@ -224,7 +225,7 @@ fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<FourTuple, Error> {
         return Err(Error::AddrNotAvailable);
     }
     let bind_any = connect.settings.bind_any;
-    let ends = pcb::local_end(cpu, Wanted { remote, local, port, zone, bind_any }, |cpu, ends| {
+    let ends = pcb::local_end(cpu, Wanted { remote, local, port, zone, fib, bind_any }, |cpu, ends| {
         cpu.tcp.as_ref().is_some_and(|pcbs| pcbs.is_taken(ends))
     })?;
     let is_there = port.is_some() && pcbs(cpu).find(&ends).is_some();
@@ -233,16 +234,21 @@ fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<FourTuple, Error> {
 
 /// Returns the settings that follow from the route between `ends`: maximum segment size, initial window, and how
 /// long segments live.
-pub(super) fn along(cpu: &mut Cpu, ends: &FourTuple, settings: &Settings) -> Arc<Settings> {
-    match way(cpu, ends) {
+pub(super) fn along(cpu: &mut Cpu, fib: FibIndex, ends: &FourTuple, settings: &Settings) -> Arc<Settings> {
+    match way(cpu, fib, ends) {
         Some(along) => pcbs(cpu).shared.share(settings, along),
         None => Arc::new(*settings),
     }
 }
 
 /// Returns those of a connection that a listener accepts.
-pub(super) fn along_of(cpu: &mut Cpu, ends: &FourTuple, id: ListenerId) -> Option<Arc<Settings>> {
-    let along = way(cpu, ends);
+pub(super) fn along_of(
+    cpu: &mut Cpu,
+    fib: FibIndex,
+    ends: &FourTuple,
+    id: ListenerId,
+) -> Option<Arc<Settings>> {
+    let along = way(cpu, fib, ends);
     let pcbs = cpu.tcp.as_mut()?;
     let listener = pcbs.listeners.get_mut(id)?;
     Some(match along {
@@ -251,8 +257,8 @@ pub(super) fn along_of(cpu: &mut Cpu, ends: &FourTuple, id: ListenerId) -> Optio
     })
 }
 
-fn way(cpu: &Cpu, ends: &FourTuple) -> Option<Along> {
-    let way = output::path(cpu, ends.remote, ends.zone, || 0);
+fn way(cpu: &Cpu, fib: FibIndex, ends: &FourTuple) -> Option<Along> {
+    let way = output::path(cpu, fib, ends.remote, ends.zone, || 0);
     let Ok(Route::Link { ifindex, metrics, .. }) = way else { return None };
     let ifnet = cpu.tables.ifnet(ifindex)?;
     // What each path carries: RFC 9293 §3.7.1 and RFC 8200 §5.

@@ -19,6 +19,7 @@ use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::base::secret::Secret;
 use crate::base::time::Instant;
+use crate::fib::FibIndex;
 use crate::host::pcb::FourTuple;
 use crate::ip::{l4, output, punt};
 use crate::turn::cpu::Cpu;
@@ -334,8 +335,9 @@ fn to_open(
         iss = cookie::bake(&cpu.secret, &ends, header, now);
     }
     let Some(listener) = pcbs.listeners.get(id) else { return Reply::Nothing };
-    let tx_params = listener.listen.tx_params;
-    let Some(settings) = super::calls::along_of(cpu, &ends, id) else { return Reply::Nothing };
+    // Answers go by the table that the SYN was routed by.
+    let tx_params = IpTxParams { fib: cpu.tables.fib_of(pkt), ..listener.listen.tx_params };
+    let Some(settings) = super::calls::along_of(cpu, tx_params.fib, &ends, id) else { return Reply::Nothing };
     cpu.counters.add(Count::TcpCookiesSent, is_full.into());
     let mut half = SynEntry::new(ends, tx_params, header, iss, clock, now);
     let asks = header.options.fast_open.is_some() && settings.opens_fast();
@@ -419,8 +421,9 @@ fn to_cookie(cpu: &mut Cpu, ends: FourTuple, pkt: &Pkt, header: &Header) -> Repl
         return Reply::Nothing;
     }
     let (_, clock) = cookie::beginnings(&cpu.secret, &ends, now);
+    let tx_params = IpTxParams { fib: cpu.tables.fib_of(pkt), ..tx_params };
     let half = SynEntry::new(ends, tx_params, &syn, header.ack.wrapping_sub(1), clock, now);
-    let Some(settings) = super::calls::along_of(cpu, &ends, id) else { return Reply::Reset };
+    let Some(settings) = super::calls::along_of(cpu, tx_params.fib, &ends, id) else { return Reply::Reset };
     let mut conn = pcbs(cpu).begin((ends, tx_params), half.parameters(settings));
     half.revive(&mut conn.tcb);
     segments(pkt, header, |segment| {
@@ -525,7 +528,7 @@ pub(super) fn send_touched(cpu: &mut Cpu, mut conn: Box<Conn>) {
     let now = cpu.now;
     let (ends, tx_params, note) = (conn.ends, conn.tx_params, conn.note);
     conn.tcb.output(now, &mut |out| build::send(cpu, &ends, tx_params, note, out));
-    learn(cpu, &mut conn.tcb, &ends);
+    learn(cpu, &mut conn.tcb, &ends, tx_params.fib);
     if conn.tcb.goes_on() {
         cpu.count(Count::TcpBursts);
     }
@@ -535,7 +538,7 @@ pub(super) fn send_touched(cpu: &mut Cpu, mut conn: Box<Conn>) {
 }
 
 /// Saves results for the next connection to the same peer; and counts attempts.
-fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &FourTuple) {
+fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &FourTuple, fib: FibIndex) {
     let (opened, mss, told, now) = (tcb.opened(), tcb.found_path(), tcb.told_path(), cpu.now);
     if let Some(HostCounts { again, out_of_order, timeouts }) = tcb.take_news() {
         cpu.counters.add(Count::TcpRetransmits, again.into());
@@ -547,7 +550,7 @@ fn learn(cpu: &mut Cpu, tcb: &mut Tcb, ends: &FourTuple) {
     }
     if tcb.doubts() {
         cpu.count(Count::TcpDoubts);
-        output::doubted(cpu, ends.remote, ends.zone);
+        output::doubted(cpu, fib, ends.remote, ends.zone);
     }
     let is_news = opened.is_some() || mss.is_some() || told.is_some();
     let Some(pcbs) = cpu.tcp.as_mut().filter(|_| is_news) else { return };

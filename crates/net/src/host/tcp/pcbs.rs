@@ -72,7 +72,7 @@ pub(super) struct Conn {
 }
 
 // docs/reference/LIMITS.md says so.
-const _: () = assert!(size_of::<Conn>() <= 1088);
+const _: () = assert!(size_of::<Conn>() <= 1096);
 
 /// The owner of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -85,6 +85,7 @@ pub(super) fn is_between_two_hosts(cpu: &Cpu, pkt: &Pkt) -> bool {
 
 fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, tx_params: IpTxParams, facts: Facts) {
     let (to, from) = l4::ends(pkt);
+    let tx_params = IpTxParams { fib: cpu.tables.fib_of(pkt), ..tx_params };
     let mut header = *header;
     if header.options.signature.is_some()
         && signature::sign(cpu, (from, to), &mut header, [&[], &[]]).is_none()

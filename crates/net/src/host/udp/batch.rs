@@ -68,7 +68,9 @@ fn put_all(cpu: &mut Cpu, aim: &Aim, datagram: &Datagram<'_>) -> Result<(), Erro
 
 /// Returns the number of datagrams of that length in a super-packet: one, if the device takes none.
 fn in_one_packet(cpu: &Cpu, aim: &Aim, segment: u16) -> usize {
-    let Ok(Route::Link { ifindex, metrics, .. }) = output::path(cpu, aim.ends.remote, aim.outif, || 0) else {
+    let fib = aim.settings.tx_params.fib;
+    let way = output::path(cpu, fib, aim.ends.remote, aim.outif, || 0);
+    let Ok(Route::Link { ifindex, metrics, .. }) = way else {
         return 1;
     };
     let Some(ifnet) = cpu.tables.ifnet(ifindex) else { return 1 };

@@ -83,7 +83,7 @@ fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<FourTuple, Error> {
     let is_taken =
         |cpu: &Cpu, ends: &FourTuple| cpu.udp.as_ref().is_some_and(|sockets| sockets.is_taken(ends));
     let bind_any = settings.bind_any && local.is_none_or(|local| is_one_host(cpu, local));
-    pcb::local_end(cpu, Wanted { remote, local, port, zone, bind_any }, is_taken)
+    pcb::local_end(cpu, Wanted { remote, local, port, zone, fib: settings.tx_params.fib, bind_any }, is_taken)
 }
 
 /// Returns the local address of a socket.

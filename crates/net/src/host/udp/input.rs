@@ -7,11 +7,13 @@ use wire::udp::{HEADER_LEN, Header};
 use super::socket::Socket;
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
+use crate::fib::FibIndex;
 use crate::host::dgram::Received;
 use crate::host::dhcp;
 use crate::host::pcb::FourTuple;
 use crate::ip::group::Key;
 use crate::ip::icmp::{Problem, is_one_host};
+use crate::ip::ip_tx::IpTxParams;
 use crate::ip::{l4, punt, vxlan_io};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::dispatch;
@@ -74,7 +76,8 @@ fn deliver(cpu: &mut Cpu, mut pkt: Pkt, header: &Header) {
     let is_for_one = is_one_host(cpu, dst);
     match cpu.udp.take() {
         Some(mut sockets) => {
-            let arrived = Arrived { pkt: &pkt, header, ends, fate: Fate::Nobody };
+            let arrived =
+                Arrived { pkt: &pkt, fib: cpu.tables.fib_of(&pkt), header, ends, fate: Fate::Nobody };
             let fate = match is_for_one {
                 true => arrived.for_one(sockets.find(&ends)),
                 false => arrived.for_all(|each| sockets.each(&ends, each)),
@@ -130,6 +133,8 @@ enum Fate {
 /// A datagram that came.
 struct Arrived<'a> {
     pkt: &'a Pkt,
+    /// The table that it was routed by.
+    fib: FibIndex,
     header: &'a Header,
     ends: FourTuple,
     fate: Fate,
@@ -183,7 +188,7 @@ impl Arrived<'_> {
             from: self.ends.remote(),
             to: self.ends.local,
             ifindex: self.pkt.rcvif,
-            tx_params: l4::tx_params(self.pkt),
+            tx_params: IpTxParams { fib: self.fib, ..l4::tx_params(self.pkt) },
         };
         socket.base.queue.push(received, l4::pieces(self.pkt, range));
         self.fate = Fate::Taken;

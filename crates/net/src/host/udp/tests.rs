@@ -244,7 +244,7 @@ fn a_program_reads_from_whom_to_whom_and_how_a_datagram_came() {
         bench.run();
         let mut into = [0; 3];
         let received = recv(bench.cpu(), ids[0], &mut into).unwrap();
-        let tx_params = IpTxParams { hops: 3, class: 0xb8 };
+        let tx_params = IpTxParams { hops: 3, class: 0xb8, fib: 0 };
         let expected = Received { len: 6, from: (peer, 77).into(), to: addr, ifindex: 1, tx_params };
         assert_eq!((received, &into), (expected, b"wan"), "the rest is lost");
         assert_eq!(recv(bench.cpu(), ids[0], &mut into), Err(Error::WouldBlock));
@@ -256,7 +256,7 @@ fn packets_look_as_their_socket_says_and_have_a_checksum() {
     for (addr, peer) in families() {
         let mut bench = Bench::new(1);
         let mut wanted = to_bind(addr);
-        wanted.settings.tx_params = IpTxParams { hops: 9, class: 0x20 };
+        wanted.settings.tx_params = IpTxParams { hops: 9, class: 0x20, fib: 0 };
         let ids = everywhere(&mut bench, &wanted);
         send_to(bench.cpu(), ids[0], SocketAddr::new(peer, 7), b"wander").unwrap();
         bench.run();

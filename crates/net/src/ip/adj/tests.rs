@@ -27,7 +27,7 @@ fn far(family: Family) -> IpAddr {
 fn config(family: Family, hop: impl Into<Hop>) -> Config {
     let ifs = vec![ifnet(1), ifnet(2)];
     let to = Prefix::host(far(family));
-    Config { generation: 2, ifs, routes: vec![Route::new(to, hop)], forwarding: true }
+    Config { generation: 2, ifs, routes: vec![Route::new(to, hop)], forwarding: true, ..Default::default() }
 }
 
 fn over(family: Family, host: u8) -> To {
@@ -225,7 +225,7 @@ fn every_flow_keeps_to_one_gateway_of_a_group_and_all_are_used() {
     for family in FAMILIES {
         let to = Prefix::new(far(family), if far(family).is_ipv4() { 24 } else { 112 }).unwrap();
         let hops = [over(family, 252), over(family, 253), over(family, 254)].map(Hop::from).to_vec();
-        let mut bench = Bench::with(2, 1, |config| config.routes = vec![Route { to, hops }]);
+        let mut bench = Bench::with(2, 1, |config| config.routes = vec![Route { fib: 0, to, hops }]);
         let hosts: Vec<_> = (1..=60).map(|host| nth(to.addr(), host)).collect();
         let went = |bench: &mut Bench, dst| forward(bench, family, dst).expect("forwarded");
         let first: Vec<_> = hosts.iter().map(|dst| went(&mut bench, *dst)).collect();

@@ -269,7 +269,13 @@ fn a_port_that_goes_down_is_forgotten_and_nothing_leaves_by_it() {
     assert_eq!(pass(&mut bench, 3, &frame(Family::V4, 10, 30, 1)), [1, 2]);
     let mut ifs: Vec<_> = bench.cpu().tables.ifnets().cloned().collect();
     ifs[2].up = false;
-    bench.set_tables(Config { generation: 2, ifs, routes: Vec::new(), forwarding: true });
+    bench.set_tables(Config {
+        generation: 2,
+        ifs,
+        routes: Vec::new(),
+        forwarding: true,
+        ..Default::default()
+    });
     assert_eq!(pass(&mut bench, 1, &frame(Family::V4, 30, 10, 1)), [2]);
     assert_eq!(dropped(&mut bench, 3, &frame(Family::V4, 10, 30, 1)), [(DropReason::InterfaceDown, 1)]);
 }

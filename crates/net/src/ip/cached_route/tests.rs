@@ -13,7 +13,7 @@ use crate::link::tables::Config;
 use crate::testkit::link::{FAMILIES, Family};
 use crate::testkit::{Bench, Frame};
 
-const PARAMS: IpTxParams = IpTxParams { hops: 61, class: 0b1011_1000 };
+const PARAMS: IpTxParams = IpTxParams { hops: 61, class: 0b1011_1000, fib: 0 };
 const OTHER: Mac = Mac([6, 0, 0, 0, 0, 0x66]);
 
 /// A host behind a gateway on the second link.
@@ -138,7 +138,7 @@ fn another_link_address_and_other_tables_make_it_stale() {
         assert_eq!(sent, send_the_long_way(bench, &ends, PARAMS, 10));
 
         let ifs = bench.cpu().tables.ifnets().cloned().collect();
-        let mut config = Config { generation: 3, ifs, routes: Vec::new(), forwarding: true };
+        let mut config = Config { generation: 3, ifs, forwarding: true, ..Config::default() };
         configure(&mut config, family, true);
         bench.set_tables(config);
         assert_eq!(send(bench, &ends, PARAMS, 10), None);

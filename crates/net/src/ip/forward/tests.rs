@@ -153,7 +153,7 @@ fn the_flows_of_a_group_spread_over_its_members_and_each_stays_with_one() {
     for (dst, src, vias) in far() {
         let hops = vias.map(|via| To::Gateway { ifindex: 2, via }.into()).to_vec();
         let to = Prefix::host(dst);
-        let mut bench = Bench::with(2, 1, |config| config.routes.push(Route { to, hops }));
+        let mut bench = Bench::with(2, 1, |config| config.routes.push(Route { fib: 0, to, hops }));
         let mut took = [0; 2];
         for port in 0..32 {
             for _ in 0..3 {

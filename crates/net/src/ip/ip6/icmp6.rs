@@ -76,7 +76,7 @@ fn echo(cpu: &mut Cpu, mut pkt: Pkt) {
     if header.emit(&mut pkt.window_mut(0)[..]).is_err() {
         return cpu.drop_pkt(pkt, DropReason::IcmpMalformed);
     }
-    l4::becomes_ours(&mut pkt);
+    l4::becomes_ours(&cpu.tables, &mut pkt);
     cpu.count(Count::Icmp6EchoAnswered);
     super::output::output(cpu, pkt);
 }

@@ -24,7 +24,7 @@ fn defaults(config: &mut Config) {
 #[test]
 fn the_source_is_on_the_link_that_the_packet_leaves_by() {
     let mut bench = Bench::with(2, 1, defaults);
-    let mut source = |dst, outif| source_on(bench.cpu(), dst, outif);
+    let mut source = |dst, outif| source_on(bench.cpu(), 0, dst, outif);
     assert_eq!(source(addr4(1, 9).into(), 0), Some((addr4(1, 1).into(), 1)));
     assert_eq!(source(addr6(1, 9).into(), 0), Some((addr6(1, 1).into(), 1)));
     assert_eq!(source(ip("198.51.100.1"), 0), Some((addr4(2, 1).into(), 2)));
@@ -39,7 +39,7 @@ fn the_source_is_on_the_link_that_the_packet_leaves_by() {
 fn without_a_route_there_is_no_source() {
     let mut bench = Bench::new(2);
     for dst in ["198.51.100.1", "2001:4860::1"] {
-        assert_eq!(source_for(bench.cpu(), ip(dst)), None);
+        assert_eq!(source_for(bench.cpu(), 0, ip(dst)), None);
     }
 }
 
@@ -49,7 +49,7 @@ fn an_interface_without_an_address_borrows_one() {
         defaults(config);
         config.ifs[1].addrs.retain(|own| own.addr == link_local(2));
     });
-    assert_eq!(source_for(bench.cpu(), ip("198.51.100.1")), Some((addr4(1, 1).into(), 2)));
+    assert_eq!(source_for(bench.cpu(), 0, ip("198.51.100.1")), Some((addr4(1, 1).into(), 2)));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn of_several_addresses_the_nearest_is_chosen() {
         let more = more.map(|(addr, prefix_len)| IfAddr { addr: ip(addr), prefix_len });
         config.ifs[0].addrs.extend(more);
     });
-    let mut source = |dst| source_for(bench.cpu(), ip(dst)).map(|(addr, _)| addr);
+    let mut source = |dst| source_for(bench.cpu(), 0, ip(dst)).map(|(addr, _)| addr);
     assert_eq!(source("10.0.1.9"), Some(addr4(1, 1).into()));
     assert_eq!(source("10.0.9.9"), Some(ip("10.0.7.1")));
     assert_eq!(source("fd00::9"), Some(ip("fd00::1")));

@@ -208,6 +208,7 @@ fn what_all_must_hear_is_flooded_and_so_is_all_before_listeners_have_been_asked(
                     ifs: ifs.clone(),
                     routes: Vec::new(),
                     forwarding: true,
+                    ..Default::default()
                 });
                 bench.run();
             }

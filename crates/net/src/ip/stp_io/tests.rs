@@ -234,6 +234,7 @@ fn a_port_that_goes_down_or_leaves_the_bridge_is_blocked_and_its_way_replaced_at
             ifs: ifs.clone(),
             routes: Vec::new(),
             forwarding: true,
+            ..Default::default()
         });
         bench.run();
         let expected = [State::Discarding, State::Forwarding, State::Forwarding];
@@ -244,7 +245,13 @@ fn a_port_that_goes_down_or_leaves_the_bridge_is_blocked_and_its_way_replaced_at
             ifnet.port.iter_mut().for_each(|port| port.stp = None);
         }
         ifs[3].kind = Kind::Bridge(Bridge::default());
-        bench.set_tables(Interfaces { generation: 3, ifs, routes: Vec::new(), forwarding: true });
+        bench.set_tables(Interfaces {
+            generation: 3,
+            ifs,
+            routes: Vec::new(),
+            forwarding: true,
+            ..Default::default()
+        });
         bench.run();
         assert!(bench.netisrs.iter().all(|one| status(&one.cpu).is_empty()));
         left(&mut bench);

@@ -136,7 +136,7 @@ fn an_interface_that_goes_down_forgets_what_it_has_learnt() {
         hear(&mut bench, 0, key(1), vtep(1));
         let down = Ifnet { up: false, ..vxlan(10) };
         let ifs = vec![ifnet(1), ifnet(2), down];
-        bench.set_tables(Config { generation: 2, ifs, routes: Vec::new(), forwarding: true });
+        bench.set_tables(Config { generation: 2, ifs, forwarding: true, ..Config::default() });
         assert_eq!(known(&bench, key(1)), vec![None; cpus.into()]);
         let listed: Vec<_> = bench.netisrs.iter().flat_map(|one| entries(&one.cpu)).collect();
         assert!(listed.iter().all(|entry| entry.is_static));

@@ -107,9 +107,11 @@ impl Learned {
     }
 }
 
-/// The default route by the best of all links' routers, if there is one.
-pub(super) fn default_route(ifs: &[super::Ifnet]) -> Option<(Prefix, Origin, Hop)> {
-    let up = ifs.iter().filter(|ifnet| ifnet.up);
+/// The default route by the best of these links' routers, if there is one.
+pub(super) fn default_route<'i>(
+    ifs: impl DoubleEndedIterator<Item = &'i super::Ifnet>,
+) -> Option<(Prefix, Origin, Hop)> {
+    let up = ifs.filter(|ifnet| ifnet.up);
     let of = |ifnet: &super::Ifnet| {
         let router = ifnet.learned.router?;
         let (answers, preference) = router.rank;

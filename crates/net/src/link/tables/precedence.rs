@@ -1,11 +1,12 @@
 //! Decides how much of what routers say is in force, where it contradicts what was configured.
 
 use core::net::IpAddr;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::autoconf::PREFIX_LEN;
 use super::{IfIndex, Ifnet, Learned, LearnedAddr};
-use crate::fib::{Prefix, Route};
+use crate::fib::{FibIndex, Prefix, Route};
 use crate::link::logical;
 
 /// Lets logical interfaces inherit from those below. Then puts in force what routers have said of each link ([`Ifnet::learned`]), and gives the interfaces their addresses in
@@ -21,15 +22,18 @@ pub fn settle(ifs: &mut [Ifnet], is_led_elsewhere: impl Fn(Prefix, IfIndex) -> b
     ifs.sort_by_key(|ifnet| ifnet.index);
     logical::inherit(ifs);
     let configured: Vec<_> =
-        ifs.iter().flat_map(|ifnet| configured(ifnet).map(|to| (ifnet.index, to))).collect();
-    let mut learned_before: Vec<Prefix> = Vec::new();
+        ifs.iter().flat_map(|ifnet| configured(ifnet).map(|to| (ifnet.index, ifnet.fib, to))).collect();
+    // Of the links of one table each prefix is on one.
+    let mut learned_before: BTreeMap<FibIndex, Vec<Prefix>> = BTreeMap::new();
     for ifnet in ifs {
         let is_configured = |prefix: Prefix| {
-            let elsewhere = configured.iter().filter(|(ifindex, _)| *ifindex != ifnet.index);
-            elsewhere.map(|(_, other)| other).any(|other| other.overlaps(prefix))
+            let is_elsewhere = |index: IfIndex, fib| index != ifnet.index && fib == ifnet.fib;
+            let elsewhere = configured.iter().filter(|(index, fib, _)| is_elsewhere(*index, *fib));
+            elsewhere.map(|(_, _, other)| other).any(|other| other.overlaps(prefix))
                 || is_led_elsewhere(prefix, ifnet.index)
         };
-        let learned = believed(&ifnet.learned, is_configured, &learned_before);
+        let learned_before = learned_before.entry(ifnet.fib).or_default();
+        let learned = believed(&ifnet.learned, is_configured, learned_before);
         if ifnet.up {
             learned_before.extend(&learned.on_link);
         }

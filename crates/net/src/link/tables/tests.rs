@@ -8,7 +8,7 @@ fn tables(change: impl FnOnce(&mut Config)) -> Tables {
 }
 
 fn hop(tables: &Tables, addr: &str) -> To {
-    tables.hop(addr.parse().unwrap(), || 0).to
+    tables.hop(0, addr.parse().unwrap(), || 0).to
 }
 
 #[test]
@@ -76,4 +76,56 @@ fn our_addresses_are_found_and_no_others() {
     }
     assert_eq!(wrong, 0);
     assert!(looked_for < 2000, "the filter lets {looked_for} of 100 000 pass");
+}
+
+#[test]
+fn addresses_are_in_the_table_of_their_interface_or_in_all() {
+    for all in [false, true] {
+        let tables = tables(|config| {
+            (config.more_fibs, config.addr_all_fibs) = (2, all);
+            config.ifs[1].fib = 2;
+            config
+                .routes
+                .push(Route { fib: 1, ..Route::new(Prefix::host(addr4(9, 9).into()), To::Blackhole) });
+        });
+        assert_eq!(tables.fib.tables(), 3);
+        for [first, second] in
+            [[addr4(1, 9).into(), addr4(3, 9).into()], [addr6(1, 9).into(), addr6(3, 9).into()]]
+        {
+            for fib in 0..3 {
+                let is_here = |own: FibIndex, ifindex| {
+                    if all || fib == own { To::OnLink { ifindex } } else { To::NoRoute }
+                };
+                let to = |addr: IpAddr| tables.hop(fib, addr, || 0).to;
+                assert_eq!((to(first), to(second)), (is_here(0, 1), is_here(2, 3)), "table {fib}");
+            }
+        }
+        let to = |fib| tables.hop(fib, addr4(9, 9).into(), || 0).to;
+        assert_eq!([0, 1, 2].map(to), [To::NoRoute, To::Blackhole, To::NoRoute]);
+    }
+}
+
+#[test]
+fn a_table_without_a_number_is_table_0() {
+    let tables = tables(|config| config.more_fibs = 1);
+    assert_eq!(tables.hop(7, addr4(3, 9).into(), || 0).to, To::OnLink { ifindex: 3 });
+    assert_eq!(tables.hop(1, addr4(3, 9).into(), || 0).to, To::NoRoute);
+    let mut rib = Rib::with_tables(Bounds::SMALL, u8::MAX).unwrap();
+    assert_eq!(rib.tables(), FIBS_MAX);
+    let (to, origin) = (Prefix::host(addr4(3, 9).into()), Origin::Static);
+    let refused = rib.load(&[Change { fib: FIBS_MAX, to, origin, hops: &[To::Blackhole.into()] }]);
+    assert_eq!(refused[0].error, crate::fib::Error::NoSuchTable);
+}
+
+#[test]
+fn interfaces_of_different_tables_may_have_the_same_addresses() {
+    let tables = tables(|config| {
+        config.more_fibs = 1;
+        config.ifs[1].addrs = config.ifs[0].addrs.clone();
+        config.ifs[1].fib = 1;
+    });
+    for addr in [IpAddr::from(addr4(1, 9)), addr6(1, 9).into()] {
+        let to = |fib| tables.hop(fib, addr, || 0).to;
+        assert_eq!([to(0), to(1)], [To::OnLink { ifindex: 1 }, To::OnLink { ifindex: 3 }]);
+    }
 }

@@ -9,9 +9,9 @@ use crate::link::tables::Rxcsum;
 use crate::turn::cpu::Cpu;
 
 /// Where UDP's checksum stands in its header.
-const UDP_CHECKSUM: u16 = 6;
+const UDP_CHECKSUM: u8 = 6;
 /// Where TCP's checksum stands in its header.
-const TCP_CHECKSUM: u16 = 16;
+const TCP_CHECKSUM: u8 = 16;
 const _: () = assert!(TCP_CHECKSUM as usize == tcp::CHECKSUM_OFFSET);
 
 /// Notes what the interface and its device say of the transport checksum, and answers whether it must be looked at to
@@ -54,7 +54,7 @@ pub fn recognise(cpu: &mut Cpu, pkt: &mut Pkt, partial: u16) {
     }
 }
 
-const fn field_of(protocol: u8) -> Option<u16> {
+const fn field_of(protocol: u8) -> Option<u8> {
     match Protocol(protocol) {
         Protocol::TCP => Some(TCP_CHECKSUM),
         Protocol::UDP => Some(UDP_CHECKSUM),

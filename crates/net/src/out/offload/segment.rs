@@ -106,7 +106,7 @@ impl Layout {
         self.mark(pkt, csum_off);
     }
 
-    fn mark(&self, pkt: &mut Pkt, csum_off: Option<u16>) {
+    fn mark(&self, pkt: &mut Pkt, csum_off: Option<u8>) {
         pkt.l4 = u16::try_from(self.l4).unwrap_or_default();
         pkt.flags.clear(Flags::CSUM_PARTIAL.with(Flags::GSO_ECN));
         if let Some(csum_off) = csum_off {
@@ -146,7 +146,7 @@ fn transport6(packet: &[u8]) -> Option<(usize, Protocol)> {
 }
 
 /// Answers where the checksum stands.
-fn write_tcp(tcp: &mut [u8], partial: u16, place: Place) -> Option<u16> {
+fn write_tcp(tcp: &mut [u8], partial: u16, place: Place) -> Option<u8> {
     let seq = tcp.get_mut(4..)?.first_chunk_mut::<4>()?;
     let at = u32::try_from(place.at).unwrap_or_default();
     *seq = u32::from_be_bytes(*seq).wrapping_add(at).to_be_bytes();
@@ -159,11 +159,11 @@ fn write_tcp(tcp: &mut [u8], partial: u16, place: Place) -> Option<u16> {
         *flags = tcp::Flags(*flags).without(tcp::Flags::FIN).without(tcp::Flags::PSH).0;
     }
     put(tcp, tcp::CHECKSUM_OFFSET, partial);
-    u16::try_from(tcp::CHECKSUM_OFFSET).ok()
+    u8::try_from(tcp::CHECKSUM_OFFSET).ok()
 }
 
 /// Answers where the checksum stands; nowhere, if the sender wanted none.
-fn write_udp(udp: &mut [u8], partial: u16, len: u16) -> Option<u16> {
+fn write_udp(udp: &mut [u8], partial: u16, len: u16) -> Option<u8> {
     put(udp, 4, len);
     if get(udp, 6) == 0 {
         return None;

@@ -262,12 +262,27 @@ impl Work {
         }
         let Scratch { hops, next, .. } = scratch;
         F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
+        if !cpu.tables.fib.is_alone() {
+            look_up_by_table::<F>(&cpu.tables, &lane.pkts, hops);
+        }
         if cpu.watched {
             trace::routed(cpu, lane.pkts.iter().next(), hops[0]);
         }
         match forward_usual::<F>(cpu, &mut lane.pkts, hops, next) {
             Some((outif, bytes)) => ifq::output_all(cpu, &mut lane.pkts, outif, bytes),
             None => forward_singly::<F>(cpu, &mut lane.pkts, hops, next),
+        }
+    }
+}
+
+/// Looks those packets of a lane up again that are not routed by table 0.
+#[cold]
+#[inline(never)]
+fn look_up_by_table<F: Routed>(tables: &Tables, pkts: &PktVec, hops: &mut [HopId; CHUNK]) {
+    for (pkt, hop) in pkts.iter().zip(hops) {
+        let fib = tables.fib_of(pkt);
+        if fib != 0 {
+            *hop = tables.fib.table(fib).lookup(F::dst(pkt));
         }
     }
 }

@@ -93,7 +93,7 @@ fn a_forwarded_packet_is_traced_from_its_interface_to_the_queue() {
             })
             .collect();
         assert_eq!(hooks, [Hook::Ingress, Hook::Egress]);
-        assert!(steps.contains(&&Step::Route { dst, to: To::OnLink { ifindex: 2 } }), "{steps:?}");
+        assert!(steps.contains(&&Step::Route { fib: 0, dst, to: To::OnLink { ifindex: 2 } }), "{steps:?}");
         assert!(steps.contains(&&Step::Queued { outif: 2, packets: 1 }), "{steps:?}");
         detach(bench.cpu());
         assert!(!bench.cpu().watched);

@@ -150,13 +150,22 @@ impl Link {
     /// Router `number` says that the long echo request to `dst` that the host has sent was too big.
     pub(crate) fn too_big(&mut self, number: u16, dst: Ipv6Addr, mtu: u32) {
         let own: Ipv6Addr = self.addrs()[0].parse().unwrap();
-        let source = ping::source(&self.host().cpus[0].netisr.cpu, dst.into(), None, None).unwrap();
+        let source = ping::source(&self.host().cpus[0].netisr.cpu, dst.into(), None, None, 0).unwrap();
         on(&mut self.world, self.host, source.cpu.index(), |cpu| {
             // It may be there from before.
             _ = ping::register(cpu, LONG, dst.into(), Box::new(|_| ()));
             let (src, dst, outif, ident, seq, ttl) = (source.src, dst.into(), None, LONG, 1, 64);
-            let request =
-                ping::Request { dst, src, outif, ident, seq, payload_len: 1400, ttl, dont_fragment: false };
+            let request = ping::Request {
+                dst,
+                src,
+                outif,
+                ident,
+                seq,
+                payload_len: 1400,
+                ttl,
+                dont_fragment: false,
+                fib: 0,
+            };
             ping::send(cpu, &request).unwrap();
         });
         self.world.run_for(SECOND);
@@ -173,7 +182,7 @@ impl Link {
     pub(crate) fn mtu_to(&mut self, dst: Ipv6Addr) -> Vec<u32> {
         let own: Ipv6Addr = self.addrs()[0].parse().unwrap();
         let flow = Flow::echo(own.into(), dst.into(), LONG, 0);
-        self.ask(move |cpu| pmtu::of(cpu, &flow).unwrap())
+        self.ask(move |cpu| pmtu::of(cpu, 0, &flow).unwrap())
     }
 
     /// Returns the replies to three echo requests to `dst`.
@@ -223,7 +232,7 @@ impl Link {
 
     /// The address that the host speaks to `dst` with.
     pub(crate) fn speaker(&mut self, dst: Ipv6Addr) -> core::net::IpAddr {
-        net::output::source_for(&self.host().cpus[0].netisr.cpu, dst.into()).unwrap().0
+        net::output::source_for(&self.host().cpus[0].netisr.cpu, 0, dst.into()).unwrap().0
     }
 
     /// Returns the host's link status.

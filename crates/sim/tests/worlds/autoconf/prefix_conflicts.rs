@@ -73,7 +73,7 @@ impl Taken {
     }
 
     fn way(&mut self) -> To {
-        self.link.host().cpus[0].netisr.cpu.tables.hop(victim().into(), || 0).to
+        self.link.host().cpus[0].netisr.cpu.tables.hop(0, victim().into(), || 0).to
     }
 }
 
@@ -197,7 +197,7 @@ fn a_redirect_ends_when_a_route_is_configured_that_leads_elsewhere() {
         assert_eq!(taken.link.heard_pings(2), 3);
         let (far, near) = (Prefix::new(FAR.into(), 64).unwrap(), Family::V6.addr(DMZ, 9));
         let to = Hop::from(To::Gateway { ifindex: LAN_IF + 1, via: near });
-        taken.link.host().change(|spec| spec.routes.push(Route { to: far, hops: vec![to] }));
+        taken.link.host().change(|spec| spec.routes.push(Route { fib: 0, to: far, hops: vec![to] }));
         taken.link.world.run_for(SECOND);
         taken.link.pings(FAR);
         let heard = [1, 2].map(|router| taken.link.heard_pings(router));

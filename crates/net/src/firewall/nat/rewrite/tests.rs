@@ -232,7 +232,7 @@ proptest! {
         let to = End { addr: if is_ip4 { addr & u128::from(u32::MAX) } else { addr }, port };
 
         let mut bench = Bench::new(1);
-        let partial = Some((u16::try_from(l4).unwrap(), u16::try_from(off).unwrap()));
+        let partial = Some((u16::try_from(l4).unwrap(), u8::try_from(off).unwrap()));
         let frame = Frame { partial, flags: Flags::HASH, ..frame.into() };
         let mut pkt = load(&mut bench.cpu().pool, &frame).unwrap();
         let shape = Shape::read(pkt.head()).unwrap();

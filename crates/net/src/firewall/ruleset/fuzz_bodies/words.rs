@@ -110,7 +110,7 @@ fn flow_question(dice: &mut Dice<'_>) -> Match {
 
 fn place_question(dice: &mut Dice<'_>) -> Match {
     use Hook::{Egress, Forward, Ingress, Layer2, LocalIn, LocalOut};
-    match dice.below(9) {
+    match dice.below(10) {
         0 | 1 => Match::At(dice.of(&[Ingress, Egress, Ingress, Egress, LocalIn, Forward, LocalOut, Layer2])),
         2 => Match::Recv(interface(dice)),
         3 => Match::Xmit(interface(dice)),
@@ -118,6 +118,7 @@ fn place_question(dice: &mut Dice<'_>) -> Match {
         5 => Match::VerRevPath,
         6 => Match::VerSrcReach,
         7 => Match::AntiSpoof,
+        8 => Match::Fib(dice.of(&[0, 1])),
         _ => Match::Tagged({
             let (from, to) = dice.of(&[(0, 1), (1, 1), (2, 9), (5, 7)]);
             vec![from..=to]

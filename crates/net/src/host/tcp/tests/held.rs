@@ -109,7 +109,7 @@ fn held_connections_end_with_their_interface_and_with_their_program() {
         let tables = &bench.cpu().tables;
         let mut ifs: Vec<_> = tables.ifnets().cloned().collect();
         ifs[0].up = false;
-        bench.set_tables(Config { generation: 2, ifs, routes: Vec::new(), forwarding: true });
+        bench.set_tables(Config { generation: 2, ifs, forwarding: true, ..Config::default() });
         bench.run();
         assert_eq!(bench.cpu().tcp.as_ref().unwrap().held.len(), 0);
     }

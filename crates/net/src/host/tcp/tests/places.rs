@@ -29,11 +29,12 @@ fn a_bound_socket_refuses_connections_until_it_listens() {
         };
         let refused = |hops, class| Some((Flags::RST | Flags::ACK, hops, class));
         assert_eq!(ask(&mut bench), refused(64, 0), "there is no place");
-        let place = Listen { tx_params: IpTxParams { hops: 4, class: 0x28 }, ..listen_on((us, 80).into()) };
+        let place =
+            Listen { tx_params: IpTxParams { hops: 4, class: 0x28, fib: 0 }, ..listen_on((us, 80).into()) };
         let id = bind(bench.cpu(), &place).unwrap();
         assert_eq!(ask(&mut bench), refused(4, 0x28));
         // What marks congestion is not of a reset.
-        set_listener_tx_params(bench.cpu(), id, IpTxParams { hops: 7, class: 0x2b }).unwrap();
+        set_listener_tx_params(bench.cpu(), id, IpTxParams { hops: 7, class: 0x2b, fib: 0 }).unwrap();
         assert_eq!(ask(&mut bench), refused(7, 0x28));
         open(bench.cpu(), id, 1, Settings::default()).unwrap();
         assert_eq!(ask(&mut bench), Some((Flags::SYN | Flags::ACK, 7, 0x28)));

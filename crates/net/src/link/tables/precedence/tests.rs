@@ -94,7 +94,7 @@ fn of_two_interfaces_that_are_told_the_same_the_first_has_it_on_its_link_and_bot
         assert_eq!((first.on_link.len(), second.on_link.len()), (1, 0));
         assert_eq!((first.addrs.len(), second.addrs.len()), (1, 1));
         let tables = Tables::new(Config { ifs, ..Config::default() });
-        assert_eq!(tables.hop(addr("2001:db8:5::99").into(), || 0).to, To::OnLink { ifindex: 1 });
+        assert_eq!(tables.hop(0, addr("2001:db8:5::99").into(), || 0).to, To::OnLink { ifindex: 1 });
     }
     // A longer one of another link does not take a part of it.
     let learned = settled(vec![tell(1), told(4, &["2001:db8:5::/65"], &["2001:db8:5::4"])], &[], 4);
@@ -107,11 +107,11 @@ fn of_two_interfaces_that_are_told_the_same_the_first_has_it_on_its_link_and_bot
 fn what_routers_say_is_the_weakest_route_to_a_prefix() {
     let mut ifs = vec![told(1, &["2001:db8:5::/64"], &[])];
     settle(&mut ifs, |_, _| false);
-    assert_eq!(derived(&ifs).iter().map(|(_, origin, _)| *origin).collect::<Vec<_>>(), [Origin::Learned]);
+    assert_eq!(derived(&ifs, None).iter().map(|route| route.origin).collect::<Vec<_>>(), [Origin::Learned]);
     let via = To::Gateway { ifindex: 1, via: addr("fe80::7").into() };
     let routes = vec![Route::new(prefix("2001:db8:5::/64"), via)];
     let tables = Tables::new(Config { ifs, routes, ..Config::default() });
-    assert_eq!(tables.hop(addr("2001:db8:5::99").into(), || 0).to, via);
+    assert_eq!(tables.hop(0, addr("2001:db8:5::99").into(), || 0).to, via);
 }
 
 #[test]
@@ -124,9 +124,9 @@ fn of_the_default_routers_of_several_links_one_that_answers_with_the_least_metri
             let learned = Arc::new(Learned { router, ..Learned::default() });
             Ifnet { learned, metric, ..ifnet(index) }
         });
-        let routes = derived(&ifs.collect::<Vec<_>>());
-        let default = routes.iter().find(|(to, ..)| *to == prefix("::/0")).unwrap();
-        default.2[0].to.ifindex()
+        let routes = derived(&ifs.collect::<Vec<_>>(), None);
+        let default = routes.iter().find(|route| route.to == prefix("::/0")).unwrap();
+        default.hop[0].to.ifindex()
     };
     assert_eq!(chosen([(true, 0, Medium), (true, 0, Medium), (true, 0, Low)]), Some(1), "the first");
     assert_eq!(chosen([(true, 0, Medium), (true, 0, High), (true, 0, Low)]), Some(2), "what routers say");

@@ -51,7 +51,7 @@ impl World {
             ifnet.monitor = self.is_first && index == 4;
             ifnet
         });
-        Config { generation, ifs: ifs.collect(), routes, forwarding: true }
+        Config { generation, ifs: ifs.collect(), routes, forwarding: true, ..Config::default() }
     }
 
     fn given(&mut self, generation: u64, cpus: usize) -> (Arc<Tables>, Shared) {

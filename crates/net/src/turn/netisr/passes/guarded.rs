@@ -6,7 +6,7 @@ use ipfw::rule::Hook;
 use pkt::{Pkt, PktVec};
 
 use super::super::{CHUNK, bits, dispatch};
-use super::{Lane, Routed, Scratch, forward_singly, forward_usual};
+use super::{Lane, Routed, Scratch, forward_singly, forward_usual, look_up_by_table};
 use crate::fib::{HopId, flow_hash};
 use crate::flow::Flows;
 use crate::ip::forward;
@@ -42,6 +42,9 @@ pub(super) fn route<F: Routed>(cpu: &mut Cpu, lane: &mut Lane<F::Addr>, scratch:
     }
     if which != 0 {
         F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
+        if !cpu.tables.fib.is_alone() {
+            look_up_by_table::<F>(&cpu.tables, &lane.pkts, hops);
+        }
         if cpu.watched {
             trace::routed(cpu, lane.pkts.iter().next(), hops[0]);
         }
@@ -112,7 +115,7 @@ fn forward_missed<F: Routed>(
 ) {
     firewall::begin(cpu, pkts.len());
     let which = firewall::ask_all(cpu, Hook::Ingress, pkts, next, missed);
-    flow::lookup::<F>(&cpu.tables.fib, flows, pkts, hops, which);
+    flow::lookup::<F>(&cpu.tables, flows, pkts, hops, which);
     if cpu.watched && which & 1 != 0 {
         trace::routed(cpu, pkts.first(), hops[0]);
     }

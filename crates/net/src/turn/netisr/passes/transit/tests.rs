@@ -20,7 +20,7 @@ fn router(cpus: u16) -> Bench {
         for (zero, via) in [(BEYOND4, addr4(2, 9).into()), (BEYOND6, addr6(2, 9).into())] {
             let everything = Prefix::new(zero, 0).unwrap();
             let gateway = To::Gateway { ifindex: 2, via };
-            config.routes.push(Route { to: everything, hops: vec![gateway.into()] });
+            config.routes.push(Route { fib: 0, to: everything, hops: vec![gateway.into()] });
         }
         config.ifs[1].mtu = 600;
     });
