@@ -18,6 +18,9 @@ use crate::wait::within;
 /// Adjacencies and sessions come up within their timers.
 const LONG: Duration = Duration::from_secs(60);
 
+/// Ten times the detection time of BFD here: far from any timer of BGP.
+const SILENCE: Duration = Duration::from_secs(3);
+
 /// A network behind the other router, which it announces by OSPF alone, or by BGP, too.
 fn network(family: Family, is_bgps: bool) -> IpNet {
     let number = u8::from(is_bgps);
@@ -260,7 +263,101 @@ fn flows_go_by_two_routers_and_by_the_other_when_a_wire_is_pulled() {
     });
 }
 
+/// Milliseconds between BFD's packets, of which three that are missing end a session.
+const BFD_MS: u32 = 100;
+
+/// Writes the configurations of a router whose BGP sessions BFD watches, and whose own timers are much longer.
+fn write_bfd(folder: &Folder, number: u8, interface: &str, peers: [IpAddr; 2]) {
+    let (id, other) = (64_500 + u32::from(number), 64_503 - u32::from(number));
+    let bfd = |peer: IpAddr| {
+        format!(
+            " peer {peer} interface {interface}\n  detect-multiplier 3\n  receive-interval {BFD_MS}\n  \
+             transmit-interval {BFD_MS}\n  no shutdown\n"
+        )
+    };
+    let bgp = |peer: IpAddr| {
+        format!(
+            " neighbor {peer} remote-as {other}\n neighbor {peer} timers connect 1\n \
+             neighbor {peer} advertisement-interval 0\n neighbor {peer} bfd 3 {BFD_MS} {BFD_MS}\n"
+        )
+    };
+    let network = |word: &str, peer: IpAddr, family| {
+        let network =
+            if number == 2 { format!("  network {}\n", network(family, true)) } else { String::new() };
+        format!(" address-family {word} unicast\n  neighbor {peer} activate\n{network} exit-address-family\n")
+    };
+    let head = format!("router bgp {id}\n bgp router-id 1.1.1.{number}\n no bgp ebgp-requires-policy\n");
+    let bgp = [
+        head + " no bgp default ipv4-unicast\n",
+        peers.map(bgp).concat(),
+        network("ipv4", peers[0], Family::V4),
+        network("ipv6", peers[1], Family::V6),
+    ];
+    let zebra = if number == 1 { "fpm address 127.0.0.1 port 2620\n" } else { "" };
+    let bfd = format!("bfd\n{}", peers.map(bfd).concat());
+    for (name, text) in [("zebra", zebra.to_owned()), ("bfdd", bfd), ("bgpd", bgp.concat())] {
+        std::fs::write(folder.file(&format!("{name}.conf")), text).unwrap();
+    }
+}
+
+/// States of the BFD sessions with a peer, as bfdd has them.
+fn bfd(folder: &Folder, netns: &Netns, peer: IpAddr) -> Vec<String> {
+    let mut command = Command::new("vtysh");
+    command.arg("--vty_socket").arg(folder.path()).args(["-c", "show bfd peers json"]);
+    let said = netns.put(&mut command).unwrap().output().unwrap();
+    let peers: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
+    let of_peer = |own: &&serde_json::Value| own["peer"] == peer.to_string();
+    let status = |own: &serde_json::Value| own["status"].as_str().unwrap_or_default().to_owned();
+    peers.as_array().into_iter().flatten().filter(of_peer).map(status).collect()
+}
+
+fn bfd_watches_sessions_through_a_twin_and_ends_them_in_its_detection_time() {
+    if !Frr::is_there() || !need::program("vtysh") {
+        return;
+    }
+    for attach in [Attach::Native, Attach::Tap] {
+        let test = "routing_daemons::bfd_watches_sessions_through_a_twin_and_ends_them_in_its_detection_time";
+        let links = [Link::new(Attach::Native), Link::new(attach)];
+        let Some(lab) = Lab::start_with(test, &links, "punt = \"twin2\"\n[routes.fpm]\n") else { return };
+        let (_, b) = lab.pair();
+        lab.router.netlink().unwrap().set_up("lo", true).unwrap();
+        Family::BOTH.into_iter().for_each(|family| announce(b, behind(family, true), network(family, true)));
+        let folders = [Folder::new(), Folder::new()];
+        write_bfd(&folders[0], 1, "twin2", Family::BOTH.map(|family| b.addr(family)));
+        write_bfd(&folders[1], 2, "eth0", Family::BOTH.map(|family| b.router(family)));
+        let daemons = ["bfdd", "bgpd"];
+        let mut other = Frr::start(&b.netns, &folders[1], &daemons);
+        let _frr = Frr::start(&lab.router, &folders[0], &daemons);
+        let are = |family: Family, status: &str, limit| {
+            let mut seen = Vec::new();
+            let is_right = within(limit, || {
+                seen = bfd(&folders[0], &lab.router, b.addr(family));
+                (!seen.is_empty() && seen.iter().all(|own| own == status)).then_some(())
+            });
+            assert!(is_right.is_some(), "{status}, {attach:?}: {seen:?}");
+        };
+        lab.both(|family| {
+            are(family, "up", LONG);
+            is_by(&lab, family, true, Some("bgp"));
+        });
+        // The other bfdd falls silent, and says nothing of it; BGP's own timers would take minutes.
+        other.kill(Some("bfdd"));
+        lab.both(|family| {
+            are(family, "down", SILENCE);
+            let gone = within(SILENCE, || protocol(&lab, network(family, true)).is_none().then_some(()));
+            assert!(gone.is_some(), "the routes go with the session");
+        });
+        drop(other);
+        let _other = Frr::start(&b.netns, &folders[1], &daemons);
+        lab.both(|family| are(family, "up", LONG));
+        // The wire is cut.
+        b.netns.netlink().unwrap().set_up("eth0", false).unwrap();
+        lab.both(|family| are(family, "down", SILENCE));
+    }
+}
+
 harness::tests![
+    bfd_watches_sessions_through_a_twin_and_ends_them_in_its_detection_time,
     ospf_and_bgp_run_through_a_twin_and_their_routes_carry,
     flows_go_by_two_routers_and_by_the_other_when_a_wire_is_pulled,
 ];
