@@ -135,6 +135,7 @@ impl Ping {
     async fn send(&mut self, answers: mpsc::Sender<EchoAnswer>) -> Result<(), Gone> {
         let (request, seq) = (&self.request, self.sent);
         let echo = Echo {
+            fib: request.fib,
             to: request.to,
             source: request.source,
             ident: self.ident,

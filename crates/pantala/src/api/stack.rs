@@ -138,7 +138,7 @@ pub trait Stack: Filter + Sockets + Send {
     ///
     /// # Errors
     /// No route leads there.
-    fn route_to(&mut self, to: IpAddr) -> Result<RouteAnswer, Error>;
+    fn route_to(&mut self, fib: u8, to: IpAddr) -> Result<RouteAnswer, Error>;
 
     /// Changes the table, one edit after the other, and answers what became of each. An edit that is refused changes
     /// nothing, and the others are made all the same. That targets are given as they should be has been checked.
@@ -151,7 +151,7 @@ pub trait Stack: Filter + Sockets + Send {
     ///
     /// # Errors
     /// The netisrs do not answer.
-    fn flush_routes(&mut self, family: Option<Family>) -> Result<u64, Error>;
+    fn flush_routes(&mut self, fib: u8, family: Option<Family>) -> Result<u64, Error>;
 
     /// All neighbours of all CPUs, one entry for each address and interface.
     ///
@@ -390,6 +390,8 @@ pub struct Echo {
     pub ttl: Option<u8>,
     /// Whether routers must not fragment it.
     pub dont_fragment: bool,
+    /// The routing table.
+    pub fib: u8,
     /// Time limit of replies.
     pub timeout: Duration,
 }

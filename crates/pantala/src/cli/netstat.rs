@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::flags::Flags;
+use super::route::fib;
 use super::sockets::{self, Protocol, Which};
 use super::{Failure, Session};
 use crate::api::client::escaped;
@@ -16,7 +17,7 @@ use net::stage::Stage;
 pub(crate) const USAGE: &str = "\
 pantala netstat [-anT] [-p tcp|udp|icmp] [-f inet|inet6]
        pantala netstat -L | -g | -o | -O | -m | -Q
-       pantala netstat -r [-4 | -6]
+       pantala netstat -r [-4 | -6] [-F N]
        pantala netstat -i [-b] | -I IF | -M -I IF
        pantala netstat -s [-s] [-p PROTO]
        pantala netstat ... -w SECONDS [-q COUNT]";
@@ -27,7 +28,7 @@ pub(crate) const HELP: &str = "  (none)      connections; -a: listeners and unco
   -p PROTO    only this protocol;  -f FAMILY: only this address family
   -L          listen queues: connections to be accepted, and the backlog
   -g          multicast groups and their source filters
-  -r          routing tables
+  -r          routing tables;  -F N: table N in place of table 0
   -i, -I IF   interfaces and their counters;  -b: bytes, too
   -o          output queues: packets, limits, drops, marks, doorbells
   -O          flows that drivers forward, 10,000 of each CPU at the most
@@ -64,7 +65,7 @@ pub(crate) struct Netstat {
 
 #[derive(Debug, PartialEq, Eq)]
 enum View {
-    Routes(Option<Family>),
+    Routes(Option<Family>, u8),
     Interfaces { one: Option<String>, bytes: bool },
     Queues { one: Option<String> },
     Groups(Option<Family>),
@@ -80,7 +81,7 @@ enum View {
 
 impl Netstat {
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
-        let flags = Flags::read("netstat", words, "rinsmoOQbdaLgT46M", "wIqpf")?;
+        let flags = Flags::read("netstat", words, "rinsmoOQbdaLgT46M", "wIqpfF")?;
         flags.no_operands("netstat")?;
         let every = flags.number::<f64>("netstat", 'w')?;
         if every.is_some_and(|seconds| !(EVERY_MIN_S..=EVERY_MAX_S).contains(&seconds)) {
@@ -119,7 +120,9 @@ fn what(flags: &Flags, again: bool) -> Result<View, Failure> {
     let one = flags.value('I').map(str::to_owned);
     let tables: Vec<char> = "rsmoOQMLg".chars().filter(|&letter| flags.has(letter)).collect();
     match tables.as_slice() {
-        ['r'] => family(flags).map(View::Routes),
+        ['r'] => {
+            Ok(View::Routes(family(flags)?, flags.value('F').map_or(Ok(0), |text| fib(text, "netstat"))?))
+        }
         ['s'] => counters(flags),
         ['L'] => family(flags).map(View::ListenQueues),
         ['g'] => family(flags).map(View::Groups),
@@ -199,7 +202,7 @@ fn which(flags: &Flags) -> Result<View, Failure> {
 impl View {
     fn show(&self, session: &mut Session<'_>) -> Result<(), Failure> {
         match self {
-            Self::Routes(family) => show_routes(*family, session),
+            Self::Routes(family, fib) => show_routes(*family, *fib, session),
             Self::Interfaces { one, bytes } => {
                 let list = interfaces(one.as_deref(), session)?;
                 session.show(&list, |list| show::interfaces(list, *bytes))
@@ -245,21 +248,22 @@ impl View {
 }
 
 /// The routing tables; `route show` shows the same.
-pub(crate) fn show_routes(family: Option<Family>, session: &mut Session<'_>) -> Result<(), Failure> {
+/// Those of one table.
+pub(crate) fn show_routes(family: Option<Family>, fib: u8, session: &mut Session<'_>) -> Result<(), Failure> {
     let mut routes: Vec<Route> = Vec::new();
     loop {
         let family = family.map(|family| format!("&family={family}")).unwrap_or_default();
         let after = routes.last().map(|last| format!("&after={}", escaped(&last.to.to_string())));
         let after = after.unwrap_or_default();
         let page: Vec<Route> =
-            session.client.get(&format!("/v1/routes?limit={ROUTES_AT_ONCE}{family}{after}"))?;
+            session.client.get(&format!("/v1/routes?fib={fib}&limit={ROUTES_AT_ONCE}{family}{after}"))?;
         if page.is_empty() {
             break;
         }
         routes.extend(page);
     }
     let interfaces: Vec<Interface> = session.client.get("/v1/interfaces")?;
-    session.show(&routes, |routes| show::routes(routes, &interfaces))
+    session.show(&routes, |routes| show::routes(routes, fib, &interfaces))
 }
 
 fn interfaces(one: Option<&str>, session: &Session<'_>) -> Result<Vec<Interface>, Failure> {
@@ -321,9 +325,10 @@ mod tests {
     fn bsd_lines_are_understood() {
         let lan = || Some("lan".to_owned());
         for (line, means) in [
-            ("-rn", View::Routes(None)),
-            ("-r -6", View::Routes(Some(Family::Inet6))),
-            ("-rnf inet", View::Routes(Some(Family::Inet))),
+            ("-rn", View::Routes(None, 0)),
+            ("-r -6", View::Routes(Some(Family::Inet6), 0)),
+            ("-rnf inet", View::Routes(Some(Family::Inet), 0)),
+            ("-rn -F 3", View::Routes(None, 3)),
             ("-i", View::Interfaces { one: None, bytes: false }),
             ("-ibn", View::Interfaces { one: None, bytes: true }),
             ("-I lan", View::Interfaces { one: lan(), bytes: false }),

@@ -3,19 +3,21 @@
 use core::ops::ControlFlow;
 
 use super::flags::Flags;
+use super::route::fib;
 use super::{Failure, Session, resolve};
 use crate::api::{Family, PingEvent, PingRequest};
 use crate::show;
 
 pub(crate) const USAGE: &str = "\
 pantala ping [-Dq46] [-c COUNT] [-i SECONDS] [-s BYTES] [-S SOURCE]
-                    [-m TTL] [-W MS] HOST";
+                    [-m TTL] [-W MS] [-F FIB] HOST";
 
 pub(crate) const HELP: &str = "  -c COUNT     stop after so many requests [default: until interrupted]
   -i SECONDS   interval between requests, fractions allowed [default: 1]
   -s BYTES     payload of each request [default: 56]
   -S SOURCE    source address, one of this stack
   -m TTL       TTL or hop limit
+  -F FIB       routing table [default: 0]
   -W MS        time to wait for the last reply [default: 10000]
   -D           set Don't Fragment
   -q           print only the summary
@@ -37,7 +39,7 @@ pub(crate) struct Ping {
 
 impl Ping {
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
-        let flags = Flags::read("ping", words, "Dnq46", "cisSmW")?;
+        let flags = Flags::read("ping", words, "Dnq46", "cisSmWF")?;
         let name = flags.one_operand("ping", "the host")?;
         let count = flags.number("ping", 'c')?;
         if count == Some(0) {
@@ -54,6 +56,7 @@ impl Ping {
             bytes: flags.number("ping", 's')?.unwrap_or(56),
             ttl: flags.number("ping", 'm')?,
             dont_fragment: flags.has('D'),
+            fib: flags.value('F').map_or(Ok(0), |text| fib(text, "ping"))?,
         };
         Ok(Self { name: name.to_owned(), request, quiet: flags.has('q') })
     }
@@ -120,9 +123,10 @@ mod tests {
             bytes: 1472,
             ttl: Some(9),
             dont_fragment: true,
+            fib: 2,
         };
         let ping = Ping { name: "192.0.2.7".into(), request, quiet: true };
-        assert_eq!(read("-Dqc3 -i .25 -s 1472 -S 192.0.2.1 -m 9 -W 500 192.0.2.7").unwrap(), ping);
+        assert_eq!(read("-Dqc3 -i .25 -s 1472 -S 192.0.2.1 -m 9 -F 2 -W 500 192.0.2.7").unwrap(), ping);
     }
 
     #[test]

@@ -39,6 +39,7 @@ too. Several gateways share the flows (ECMP).
   -mtu BYTES         with add and change: MTU of the path
   -msl MILLISECONDS  with add and change: TCP's maximum segment lifetime
   -iw SEGMENTS       with add and change: TCP's initial window
+  -fib N             routing table N; 0 if it is not given
   -inet, -4          IPv4;  -inet6, -6: IPv6
 
   get    the route that a packet would take
@@ -75,14 +76,15 @@ const OPTIONS: &[&str] = &[
     "-mtu",
     "-msl",
     "-iw",
+    "-fib",
 ];
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    Show(Option<Family>),
-    Get(IpAddr),
+    Show(Option<Family>, u8),
+    Get(IpAddr, u8),
     Edit(RouteEdit),
-    Flush(Option<Family>),
+    Flush(Option<Family>, u8),
     Batch(PathBuf),
     Sources,
     Monitor,
@@ -92,9 +94,9 @@ impl Route {
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
         let parts = Parts::read(words)?;
         match parts.verb.as_deref() {
-            None | Some("show") => parts.nothing_more().map(|()| Self::Show(parts.family)),
+            None | Some("show") => parts.nothing_more().map(|()| Self::Show(parts.family, parts.fib)),
             Some("get") => parts.get(),
-            Some("flush") => parts.nothing_more().map(|()| Self::Flush(parts.family)),
+            Some("flush") => parts.nothing_more().map(|()| Self::Flush(parts.family, parts.fib)),
             Some("batch") => parts.batch(),
             Some("monitor") => parts.nothing_more().map(|()| Self::Monitor),
             Some("sources") => parts.nothing_more().map(|()| Self::Sources),
@@ -108,10 +110,11 @@ impl Route {
 
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<(), Failure> {
         match self {
-            Self::Show(family) => netstat::show_routes(family, session),
-            Self::Get(to) => {
-                let answer: RouteAnswer =
-                    session.client.get(&format!("/v1/routes/get?to={}", escaped(&to.to_string())))?;
+            Self::Show(family, fib) => netstat::show_routes(family, fib, session),
+            Self::Get(to, fib) => {
+                let answer: RouteAnswer = session
+                    .client
+                    .get(&format!("/v1/routes/get?to={}&fib={fib}", escaped(&to.to_string())))?;
                 session.show(&answer, show::route_answer)
             }
             Self::Sources => {
@@ -120,9 +123,9 @@ impl Route {
             }
             Self::Monitor => monitor::run(session),
             Self::Edit(edit) => change(&edit, session),
-            Self::Flush(family) => {
-                let query = family.map(|family| format!("?family={family}")).unwrap_or_default();
-                let gone: u64 = session.client.post(&format!("/v1/routes/flush{query}"), &())?;
+            Self::Flush(family, fib) => {
+                let query = family.map(|family| format!("&family={family}")).unwrap_or_default();
+                let gone: u64 = session.client.post(&format!("/v1/routes/flush?fib={fib}{query}"), &())?;
                 session.show(&gone, |gone| format!("{gone} routes deleted\n"))
             }
             Self::Batch(file) => batch::run(&file, session),
@@ -134,26 +137,28 @@ fn change(edit: &RouteEdit, session: &mut Session<'_>) -> Result<(), Failure> {
     match edit {
         RouteEdit::Add(route) => {
             let () = session.client.post("/v1/routes", route)?;
-            session.done(&said("add", route.to, route.via.first()))
+            session.done(&said("add", (route.fib, route.to), route.via.first()))
         }
         RouteEdit::Change(route) => {
             let () = session.client.put("/v1/routes", route)?;
-            session.done(&said("change", route.to, route.via.first()))
+            session.done(&said("change", (route.fib, route.to), route.via.first()))
         }
-        RouteEdit::Delete { to, via } => {
+        RouteEdit::Delete { fib, to, via } => {
             let gateway = via.map(|via| format!("&via={}", escaped(&via.to_string()))).unwrap_or_default();
-            let () =
-                session.client.delete(&format!("/v1/routes?to={}{gateway}", escaped(&to.to_string())))?;
-            session.done(&said("delete", *to, via.as_ref()))
+            let () = session
+                .client
+                .delete(&format!("/v1/routes?fib={fib}&to={}{gateway}", escaped(&to.to_string())))?;
+            session.done(&said("delete", (*fib, *to), via.as_ref()))
         }
     }
 }
 
 /// BSD's word on a change: `add net default: gateway 192.0.2.254`.
-fn said(verb: &str, to: IpNet, gateway: Option<&IpAddr>) -> String {
+fn said(verb: &str, (fib, to): (u8, IpNet), gateway: Option<&IpAddr>) -> String {
     let kind = if to.prefix_len() == to.max_prefix_len() { "host" } else { "net" };
     let gateway = gateway.map(|gateway| format!(": gateway {gateway}")).unwrap_or_default();
-    format!("{verb} {kind} {}{gateway}\n", show::destination(to))
+    let table = if fib == 0 { String::new() } else { format!(" fib {fib}") };
+    format!("{verb} {kind} {}{gateway}{table}\n", show::destination(to))
 }
 
 /// A line taken apart, not yet understood.
@@ -167,6 +172,7 @@ struct Parts {
     blackhole: bool,
     length: Option<Length>,
     metrics: RouteMetrics,
+    fib: u8,
     operands: Vec<String>,
 }
 
@@ -198,6 +204,7 @@ impl Parts {
             "-interface" | "-iface" | "dev" => self.dev = Some(value()?.to_owned()),
             "-prefixlen" => self.length = Some(Length::Bits(number(word, value()?)?)),
             "-netmask" => self.length = Some(Length::Mask(number(word, value()?)?)),
+            "-fib" => self.fib = fib(value()?, "route")?,
             "-mtu" => self.metrics.mtu = Some(within(word, value()?, limits::MTU)?),
             "-msl" => self.metrics.msl_ms = Some(within(word, value()?, limits::MSL_MS)?),
             "-iw" | "-iwmaxsegs" => {
@@ -222,9 +229,9 @@ impl Parts {
         match self.operands.as_slice() {
             [word] if word == "default" => {
                 let family = self.family.unwrap_or(Family::Inet);
-                Ok(Route::Get(everything(family).addr()))
+                Ok(Route::Get(everything(family).addr(), self.fib))
             }
-            [to] => resolve::host(to, self.family).map(Route::Get),
+            [to] => resolve::host(to, self.family).map(|to| Route::Get(to, self.fib)),
             [] => Err(Failure::usage("route: get which address? or `default`")),
             [_, extra, ..] => Err(extra_word("route", extra)),
         }
@@ -264,8 +271,8 @@ impl Parts {
             ));
         }
         one_family(to, &via)?;
-        let Self { dev, reject, blackhole, metrics, .. } = self;
-        Ok(RouteRequest { to, via, dev, reject, blackhole, metrics })
+        let Self { dev, reject, blackhole, metrics, fib, .. } = self;
+        Ok(RouteRequest { fib, to, via, dev, reject, blackhole, metrics })
     }
 
     fn delete(self) -> Result<RouteEdit, Failure> {
@@ -276,7 +283,7 @@ impl Parts {
         };
         let to = self.destination(via)?;
         one_family(to, via.as_slice())?;
-        Ok(RouteEdit::Delete { to, via })
+        Ok(RouteEdit::Delete { fib: self.fib, to, via })
     }
 
     /// The first operand as a prefix. `default` is of the family that was named, or the gateway's, or IPv4.
@@ -316,6 +323,15 @@ impl Parts {
             (None, _) => Ok(address.into()),
         }
     }
+}
+
+/// Parses the number of a routing table.
+pub(super) fn fib(text: &str, command: &str) -> Result<u8, Failure> {
+    let number = text.parse().ok().filter(|fib| *fib < net::fib::FIBS_MAX);
+    number.ok_or_else(|| {
+        let most = net::fib::FIBS_MAX - 1;
+        Failure::usage(format!("{command}: `{text}` is not a routing table, 0 to {most}"))
+    })
 }
 
 fn number<T: core::str::FromStr>(option: &str, text: &str) -> Result<T, Failure> {

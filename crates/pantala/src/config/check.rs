@@ -5,17 +5,20 @@
 pub(crate) mod interfaces;
 mod routes;
 
+use net::fib::FibIndex;
 use net::flow::FLOWS_DEFAULT;
 
 use super::draft::Draft;
-use super::problem::Report;
+use super::problem::{At, Report};
 use super::{Config, Machine, Wires, serve, service};
 use crate::firewall::section;
 
 /// The configuration that a draft means. It is to be used only if nothing was reported.
 pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -> Config {
-    let (interfaces, links) = interfaces::check(&draft.interfaces, report);
-    let routes = routes::check(&draft.routes, &links, report);
+    let (fibs, is_shared) = fibs(draft);
+    let (interfaces, links) = interfaces::check(&draft.interfaces, (fibs, is_shared), report);
+    let routes = routes::check(&draft.routes, &links, fibs, report);
+    tables_of_sources(draft, fibs, report);
     let firewall = draft.firewall.as_ref().map(|draft| section::check(draft, &interfaces, report));
     Config {
         cpus: cpus(draft, machine, report),
@@ -26,6 +29,8 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
             .flow_cache
             .as_ref()
             .map_or_else(|| flows_by_default(firewall.as_ref(), &interfaces), |at| at.value),
+        fibs,
+        add_addr_all_fibs: is_shared,
         buffers: draft.buffers.as_ref().map(|at| at.value),
         socket: draft.socket.as_ref().map(|at| at.value.clone()),
         interfaces,
@@ -46,6 +51,35 @@ pub(crate) fn check(draft: &Draft, machine: &Machine, report: &mut Report<'_>) -
         wires: Wires::new(),
         force: false,
     }
+}
+
+/// Returns the number of routing tables, and whether the routes of addresses are in all of them.
+fn fibs(draft: &Draft) -> (FibIndex, bool) {
+    let count = draft.fibs.as_ref().and_then(|at| FibIndex::try_from(at.value).ok()).unwrap_or(1);
+    (count, draft.add_addr_all_fibs.as_ref().is_some_and(|at| at.value))
+}
+
+/// Checks that the tables exist in which the routes of other tables are put.
+fn tables_of_sources(draft: &Draft, fibs: FibIndex, report: &mut Report<'_>) {
+    let sources = &draft.route_sources;
+    let fpm = sources.fpm.iter().map(|fpm| &fpm.common);
+    let all = fpm.chain(sources.kernel.iter().map(|kernel| &kernel.common));
+    for (there, fib) in all.flat_map(|common| &common.tables).filter(|(_, fib)| **fib >= fibs) {
+        let text = format!("[routes]: there is no routing table {fib} for table {there}");
+        report.add(&(0..0), text, format!("say fibs = {} at the top of the file", fib.saturating_add(1)));
+    }
+}
+
+/// Returns the table that is named, 0 if none is.
+fn fib(named: Option<&At<u32>>, fibs: FibIndex, report: &mut Report<'_>) -> FibIndex {
+    let Some(at) = named else { return 0 };
+    let fib = FibIndex::try_from(at.value).unwrap_or(FibIndex::MAX);
+    if fib >= fibs {
+        let most = fibs.saturating_sub(1);
+        let text = format!("there is no routing table {fib}: the last one is {most}");
+        report.add(&at.span, text, format!("say fibs = {} at the top of the file", fib.saturating_add(1)));
+    }
+    fib
 }
 
 /// Rules cost more than the cache, routes alone cost less (`docs/evidence/MEASUREMENTS.md`). Flows are offloaded out of it.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use net::count::INTERFACES_MAX;
-use net::fib::Metrics;
+use net::fib::{FIBS_MAX, Metrics};
 use net::ifq::Discipline;
 use net::netisr::{BURST_MAX, EACH_BURST_MAX};
 use toml::de::DeTable;
@@ -33,6 +33,8 @@ const TOP: &[&str] = &[
     "polling",
     "forwarding",
     "flow_cache",
+    "fibs",
+    "add_addr_all_fibs",
     "buffers",
     "socket",
     "interface",
@@ -52,7 +54,7 @@ const TOP: &[&str] = &[
     "programs",
 ];
 const POLLING: &[&str] = &["policy", "each_burst", "burst_max", "turn_us", "user_frac"];
-const ROUTE: &[&str] = &["to", "via", "dev", "reject", "blackhole", "mtu", "msl_ms", "initial_window"];
+const ROUTE: &[&str] = &["to", "via", "dev", "fib", "reject", "blackhole", "mtu", "msl_ms", "initial_window"];
 const INTERFACE: &[&str] = &[
     "name",
     "device",
@@ -100,6 +102,7 @@ const INTERFACE: &[&str] = &[
     "ppp",
     "proxy_arp",
     "punt",
+    "fib",
 ];
 
 /// Netisrs that may share the CPUs of a machine.
@@ -127,6 +130,8 @@ pub(crate) struct Draft {
     pub(crate) polling: Polling,
     pub(crate) forwarding: Option<At<bool>>,
     pub(crate) flow_cache: Option<At<u32>>,
+    pub(crate) fibs: Option<At<u32>>,
+    pub(crate) add_addr_all_fibs: Option<At<bool>>,
     pub(crate) buffers: Option<At<u32>>,
     pub(crate) socket: Option<At<PathBuf>>,
     pub(crate) interfaces: Vec<DraftInterface>,
@@ -160,6 +165,7 @@ pub(crate) struct DraftInterface {
     pub(crate) autoconf: Option<Autoconf>,
     pub(crate) vlanpcp: Option<At<u32>>,
     pub(crate) metric: Option<At<u32>>,
+    pub(crate) fib: Option<At<u32>>,
     pub(crate) fdb: fdb::Draft,
     pub(crate) ra: Option<Ra>,
     pub(crate) kernel_ports: Vec<At<KernelPorts>>,
@@ -196,6 +202,7 @@ pub(crate) struct DraftRoute {
     pub(crate) has_via: bool,
     pub(crate) via: Vec<At<IpAddr>>,
     pub(crate) dev: Option<At<String>>,
+    pub(crate) fib: Option<At<u32>>,
     pub(crate) reject: bool,
     pub(crate) blackhole: bool,
     pub(crate) metrics: Metrics,
@@ -236,6 +243,8 @@ impl Draft {
             polling: polling(top, report),
             forwarding: top.truth("forwarding", report),
             flow_cache: top.number("flow_cache", 0..=FLOWS_MAX, report),
+            fibs: top.number("fibs", 1..=FIBS_MAX.into(), report),
+            add_addr_all_fibs: top.truth("add_addr_all_fibs", report),
             buffers: top.number("buffers", 256..=16_777_216, report),
             socket: top.parsed("socket", socket, report),
             interfaces: interfaces(top, report),
@@ -299,6 +308,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         autoconf: autoconf::read(fields, report),
         vlanpcp: fields.number("vlanpcp", 0..=7, report),
         metric: fields.number("metric", 0..=65_535, report),
+        fib: fields.number("fib", 0..=u32::from(FIBS_MAX) - 1, report),
         fdb: fdb::read(fields, report),
         ra: ra::read(fields, report),
         kernel_ports: fields.parsed_list("kernel_ports", KernelPorts::parse, report),
@@ -381,6 +391,7 @@ fn route(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftRoute {
         has_via: fields.key("via").is_some(),
         via: fields.parsed_list("via", gateway, report),
         dev: fields.parsed("dev", interface_name, report),
+        fib: fields.number("fib", 0..=u32::from(FIBS_MAX) - 1, report),
         reject: fields.truth("reject", report).is_some_and(|at| at.value),
         blackhole: fields.truth("blackhole", report).is_some_and(|at| at.value),
         metrics: metrics(fields, report),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
-use net::fib::Metrics;
+use net::fib::{FibIndex, Metrics};
 use wire::ether::Mac;
 
 mod admin;
@@ -99,6 +99,10 @@ pub struct Config {
     pub forwarding: bool,
     /// Flows of each family in each CPU's flow cache; 0 for none, as without a firewall if the file does not say.
     pub flow_cache: u32,
+    /// Number of routing tables.
+    pub fibs: FibIndex,
+    /// Whether the routes that follow from addresses are in all tables, not only in that of their interface.
+    pub add_addr_all_fibs: bool,
     /// The number of packet buffers; computed from rings and CPUs if `None`.
     pub buffers: Option<u32>,
     /// The path of the control socket, if the file names one.
@@ -231,6 +235,8 @@ pub struct Interface {
     pub vlanpcp: u8,
     /// Metric of the default routes that routers advertise or leases bring: the least is in force.
     pub metric: u32,
+    /// The routing table of what comes in by it.
+    pub fib: FibIndex,
     /// Learnt and static link addresses, if it is a VXLAN or a bridge.
     pub fdb: Fdb,
     /// Its keys as a bridge.
@@ -291,6 +297,7 @@ impl Interface {
             autoconf: None,
             vlanpcp: 0,
             metric: 0,
+            fib: 0,
             description: None,
             fdb: Fdb::default(),
             bridge: BridgeKeys::default(),
@@ -318,6 +325,8 @@ impl Interface {
 /// One `[[route]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Route {
+    /// Its table.
+    pub fib: FibIndex,
     /// The destination; no bits are set beyond its length.
     pub to: IpNet,
     /// Target of its packets.

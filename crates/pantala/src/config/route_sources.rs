@@ -3,14 +3,16 @@
 use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::BTreeMap;
 
+use net::fib::{FIBS_MAX, FibIndex};
+
 use super::fields::Fields;
 use super::problem::{Report, Wrong};
 use crate::routes::protocol;
 use diagnostic::did_you_mean;
 
 const KEYS: &[&str] = &["fpm", "kernel", "distance"];
-const FPM: &[&str] = &["listen", "namespace", "interfaces", "ignore", "stale_s"];
-const KERNEL: &[&str] = &["table", "namespace", "interfaces", "ignore"];
+const FPM: &[&str] = &["listen", "namespace", "interfaces", "ignore", "tables", "stale_s"];
+const KERNEL: &[&str] = &["table", "namespace", "interfaces", "ignore", "tables"];
 /// FRR's own port for this.
 const PORT: u16 = 2620;
 /// Seconds that routes of an ended session stay.
@@ -60,6 +62,16 @@ pub struct Common {
     pub interfaces: BTreeMap<String, String>,
     /// Protocols whose routes are not taken, by number.
     pub ignore: Vec<u8>,
+    /// Routing tables here by the numbers of tables there, besides the one that is table 0.
+    pub tables: BTreeMap<u32, FibIndex>,
+}
+
+impl Common {
+    /// The routing table here for table `table` there, where `main` is table 0; `None` if its routes are not taken.
+    pub(crate) fn fib(&self, table: u32, main: u32) -> Option<FibIndex> {
+        let named = self.tables.get(&table).copied();
+        named.or_else(|| (table == main).then_some(0))
+    }
 }
 
 impl RouteSources {
@@ -119,7 +131,21 @@ fn common(fields: &Fields<'_>, report: &mut Report<'_>) -> Common {
         namespace: fields.parsed("namespace", namespace, report).map(|at| at.value),
         interfaces: fields.parsed_list("interfaces", pair, report).into_iter().map(|at| at.value).collect(),
         ignore,
+        tables: fields.parsed_list("tables", tables, report).into_iter().map(|at| at.value).collect(),
     }
+}
+
+/// Reads the number of a table there, and of one here.
+fn tables(text: &str) -> Result<(u32, FibIndex), Wrong> {
+    let fib = |word: &str| word.parse().ok().filter(|fib| *fib < FIBS_MAX);
+    match text.split_whitespace().collect::<Vec<_>>()[..] {
+        [there, here] => there.parse().ok().filter(|there| *there > 0).zip(fib(here)),
+        _ => None,
+    }
+    .ok_or_else(|| {
+        let help = "write the number of a table there and of a fib here, as in \"100 1\"";
+        Wrong::new(format!("`{text}` is not the numbers of two routing tables"), help)
+    })
 }
 
 fn distances(fields: &Fields<'_>, report: &mut Report<'_>) -> BTreeMap<u8, u8> {
@@ -218,5 +244,15 @@ mod tests {
             let why = parse(text).unwrap_err();
             assert!(why.contains(says), "{text}: {why}");
         }
+    }
+
+    #[test]
+    fn other_tables_are_taken_into_those_that_are_named() {
+        let sources = parse("fibs = 3\n[routes.fpm]\ntables = [\"100 1\", \"254 2\"]\n").unwrap();
+        let common = sources.fpm.unwrap().common;
+        assert_eq!([100, 254, 255].map(|table| common.fib(table, 254)), [Some(1), Some(2), None]);
+        let sources = parse("fibs = 2\n[routes.kernel]\ntable = 7\ntables = \"8 1\"\n").unwrap();
+        let common = sources.kernel.unwrap().common;
+        assert_eq!([7, 8, 254].map(|table| common.fib(table, 7)), [Some(0), Some(1), None]);
     }
 }

@@ -95,6 +95,7 @@ fn every_key_arrives_in_the_configuration() {
         autoconf: None,
         vlanpcp: 0,
         metric: 0,
+        fib: 0,
         description: None,
         fdb: Fdb::default(),
         bridge: BridgeKeys::default(),
@@ -502,4 +503,27 @@ fn variables_stand_in_quotes_or_bare() {
     let names: Vec<_> = values.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(names, [name("cc.algorithm"), name("delacktime"), name("sack.enable")]);
     assert_eq!(values.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [0, 20, 0]);
+}
+
+#[test]
+fn interfaces_of_different_tables_may_have_the_same_prefixes_and_gateways_are_of_their_table() {
+    let text = |more: &str| {
+        format!(
+            "fibs = 2\n{more}[[interface]]\nname = \"a\"\ndevice = \"tap:a\"\naddress = \"192.0.2.1/24\"\n\
+             [[interface]]\nname = \"b\"\ndevice = \"tap:b\"\naddress = \"192.0.2.1/24\"\nfib = 1\n\
+             [[route]]\nto = \"default\"\nvia = \"192.0.2.9\"\n\
+             [[route]]\nto = \"default\"\nvia = \"192.0.2.9\"\nfib = 1\n"
+        )
+    };
+    let parse = |text: &str| Config::parse("t", text, &Machine { cpus: vec![0] });
+    let config = parse(&text("")).unwrap();
+    assert_eq!((config.fibs, config.add_addr_all_fibs), (2, false));
+    for (fib, interface) in [(0, "a"), (1, "b")] {
+        let route = config.routes.iter().find(|route| route.fib == fib).unwrap();
+        let hop =
+            |gateway: &str| NextHop { gateway: gateway.parse().unwrap(), interface: interface.to_owned() };
+        assert_eq!(route.target, RouteTarget::Via(vec![hop("192.0.2.9")]));
+    }
+    let why = parse(&text("add_addr_all_fibs = true\n")).unwrap_err().to_string();
+    assert!(why.contains("this address is already given"), "{why}");
 }

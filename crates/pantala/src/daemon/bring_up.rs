@@ -68,7 +68,8 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
     };
     // Before devices are opened, so that none goes unseen.
     let monitor = LinkMonitor::open().map_err(|why| system("listen to changes of interfaces")(why.into()))?;
-    let routing = Routing::new().map_err(system("reserve memory for routes"))?;
+    let routing =
+        Routing::new(config.fibs, config.add_addr_all_fibs).map_err(system("reserve memory for routes"))?;
     let key = entropy::key().map_err(system("draw a key"))?;
     let firewall = FirewallControl::new(config.cpus.len(), key).map_err(system("reserve memory"))?;
     let (file, text) = source.map(|source| (source.file, source.text)).unzip();

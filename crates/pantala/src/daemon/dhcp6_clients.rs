@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ipnet::{IpNet, Ipv6Net};
 use net::dhcp::{Arrived, Outgoing};
+use net::fib::FibIndex;
 use net::tables::IfIndex;
 use net::time::Instant;
 use wire::dhcp6::{ALL_AGENTS, CLIENT, SERVER, View};
@@ -151,7 +152,8 @@ impl Control {
             if !self.dhcp6.clients.iter().any(|own| own.interface == gone.interface) {
                 self.give_back(&mut gone);
             }
-            let edits = gone.unreachable.iter().map(|net| delete(*net)).collect();
+            let fib = self.interface(&gone.interface).map_or(0, |interface| interface.config.fib);
+            let edits = gone.unreachable.iter().map(|net| delete(fib, *net)).collect();
             self.lead_nowhere(edits, &gone.interface);
         }
         self.settle_dhcp6_servers();
@@ -334,9 +336,12 @@ impl Control {
         // A prefix of one link is that link's.
         let wanted: Vec<Ipv6Net> = wanted.filter(|net| !subnets.contains(&IpNet::V6(*net))).collect();
         let before = core::mem::replace(&mut own.unreachable, wanted.clone());
-        let gone = before.iter().filter(|net| !wanted.contains(net)).map(|net| delete(*net));
+        let interface = self.attached.iter().find(|other| other.config.name == name);
+        let fib = interface.map_or(0, |interface| interface.config.fib);
+        let gone = before.iter().filter(|net| !wanted.contains(net)).map(|net| delete(fib, *net));
         let come = wanted.iter().filter(|net| !before.contains(net)).map(|net| {
             RouteEdit::Add(RouteRequest {
+                fib,
                 to: IpNet::V6(*net),
                 via: Vec::new(),
                 dev: None,
@@ -394,8 +399,8 @@ impl InUse {
     }
 }
 
-const fn delete(net: Ipv6Net) -> RouteEdit {
-    RouteEdit::Delete { to: IpNet::V6(net), via: None }
+const fn delete(fib: FibIndex, net: Ipv6Net) -> RouteEdit {
+    RouteEdit::Delete { fib, to: IpNet::V6(net), via: None }
 }
 
 /// The link-local address of an interface.

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ipnet::{IpNet, Ipv4Net};
 use net::dhcp::{Arrived, CLIENT, Outgoing};
+use net::fib::FibIndex;
 use net::tables::IfIndex;
 
 use super::control::Control;
@@ -38,7 +39,7 @@ pub(super) struct Running {
 }
 
 /// A route of a lease, and the client's interface.
-pub(super) type Led = (LeasedRoute, String);
+pub(super) type Led = (LeasedRoute, String, FibIndex);
 
 impl Control {
     /// The address that an interface has leased.
@@ -194,23 +195,31 @@ impl Control {
             let attached = self.attached.iter().find(|attached| attached.config.name == interface);
             attached.map_or(u32::MAX, |attached| attached.config.metric)
         };
+        let fib = |interface: &str| {
+            let attached = self.attached.iter().find(|attached| attached.config.name == interface);
+            attached.map_or(0, |attached| attached.config.fib)
+        };
         let leases = self.dhcp.clients.iter().map(|own| (own.interface.clone(), own.routes.clone()));
         let mut clients: Vec<_> = leases.chain(self.pppoe.routes(&self.attached)).collect();
         clients.sort_by_key(|(interface, _)| metric(interface));
         let mut next: Vec<Led> = Vec::new();
         for (interface, routes) in clients {
             for route in routes {
-                if next.iter().all(|(led, _)| led.0 != route.0) {
-                    next.push((route, interface.clone()));
+                let fib = fib(&interface);
+                if next.iter().all(|(led, _, of)| (led.0, *of) != (route.0, fib)) {
+                    next.push((route, interface.clone(), fib));
                 }
             }
         }
         let before = core::mem::replace(&mut self.dhcp.led, next.clone());
         let gone = before.iter().filter(|led| !next.contains(led));
-        let gone =
-            gone.map(|((net, via), _)| RouteEdit::Delete { to: IpNet::V4(*net), via: via.map(Into::into) });
-        let made = next.iter().filter(|led| !before.contains(led)).map(|((net, via), name)| {
+        let gone = gone.map(|((net, via), _, fib)| {
+            let (to, via) = (IpNet::V4(*net), via.map(Into::into));
+            RouteEdit::Delete { fib: *fib, to, via }
+        });
+        let made = next.iter().filter(|led| !before.contains(led)).map(|((net, via), name, fib)| {
             RouteEdit::Add(RouteRequest {
+                fib: *fib,
                 to: IpNet::V4(*net),
                 via: via.iter().map(|via| (*via).into()).collect(),
                 dev: Some(name.clone()),

@@ -333,10 +333,13 @@ impl Control {
             return;
         }
         let to = IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0));
-        let gone = self.pppoe.led6.is_some().then_some(RouteEdit::Delete { to, via: None });
+        let fib_of = |name: &String| self.interface(name).map_or(0, |interface| interface.config.fib);
+        let (led, fib) = (self.pppoe.led6.as_ref(), next.as_ref().map_or(0, fib_of));
+        let gone = led.map(|name| RouteEdit::Delete { fib: fib_of(name), to, via: None });
         let made = next.clone().map(|name| {
             let (dev, metrics) = (Some(name), RouteMetrics::default());
             RouteEdit::Add(RouteRequest {
+                fib,
                 to,
                 via: Vec::new(),
                 dev,

@@ -44,6 +44,7 @@ use super::device;
 use super::dhcp::OpenLeases;
 use super::log;
 use super::route_sources::OpenSources;
+use super::routing::RouteKey;
 use super::running;
 use super::switch::Switch;
 use super::tables::Attached;
@@ -232,9 +233,9 @@ impl Control {
 
     /// Static routes to where either configuration has one. The others were made by hand, and stay.
     fn running_routes(&self, new: &Config) -> Vec<Route> {
-        let named: BTreeSet<IpNet> =
-            self.config.routes.iter().chain(&new.routes).map(|route| route.to).collect();
-        named.into_iter().filter_map(|to| Some(self.routing.get(&to)?.to(to))).collect()
+        let named: BTreeSet<RouteKey> =
+            self.config.routes.iter().chain(&new.routes).map(|route| (route.fib, route.to)).collect();
+        named.into_iter().filter_map(|key| Some(self.routing.get(key)?.to(key))).collect()
     }
 
     /// Values of the variables that either configuration names, but for those that have their usual value and are only in the

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use dev::netlink::RouteMonitor;
 use dev::netns::Netns;
-use net::fib::{Origin, Prefix, Protocol};
+use net::fib::{FibIndex, Origin, Prefix, Protocol};
 use tokio::sync::Notify;
 
 use self::lead::{Lead, Links};
@@ -180,8 +180,8 @@ impl Control {
         source.table.all(&|raw| lead.to(raw), |edit| {
             let (old, new) = (origin(which, &edit, before), origin(which, &edit, now));
             if old != new {
-                changes.push(edit.to, new, &edit.hops);
-                changes.push(edit.to, old, &none);
+                changes.push(edit.fib, edit.to, new, &edit.hops);
+                changes.push(edit.fib, edit.to, old, &none);
             }
         });
         if let Err(why) = self.publish_routes(&changes) {
@@ -223,7 +223,9 @@ impl Control {
             return Ok(());
         }
         let mut changes = Edits::default();
-        edits.iter().for_each(|edit| changes.push(edit.to, origin(which, edit, distances), &edit.hops));
+        edits
+            .iter()
+            .for_each(|edit| changes.push(edit.fib, edit.to, origin(which, edit, distances), &edit.hops));
         let refused = self.publish_routes(&changes)?;
         if let (Some(source), Some(first)) = (self.route_sources.get_mut(which), refused.first()) {
             source.refused += refused.len() as u64;
@@ -287,7 +289,7 @@ impl RouteSources {
             let lead = Lead { attached, links: &source.links, common: source.config.common() };
             let mut changes = Edits::default();
             source.table.all(&|raw| lead.to(raw), |edit| {
-                changes.push(edit.to, origin(which, &edit, distances), &edit.hops);
+                changes.push(edit.fib, edit.to, origin(which, &edit, distances), &edit.hops);
                 if changes.len() >= BATCH {
                     routing.load(&core::mem::take(&mut changes));
                 }
@@ -306,9 +308,9 @@ impl RouteSources {
     }
 
     /// Since when a route is as it is.
-    pub(super) fn since(&self, to: Prefix, protocol: Protocol) -> Option<u32> {
+    pub(super) fn since(&self, fib: FibIndex, to: Prefix, protocol: Protocol) -> Option<u32> {
         let which = if protocol.source == Which::Fpm as u8 { Which::Fpm } else { Which::Kernel };
-        self.get(which)?.table.since(to, protocol.number)
+        self.get(which)?.table.since(fib, to, protocol.number)
     }
 }
 

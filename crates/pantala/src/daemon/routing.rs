@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use net::fib::{Bounds, Change, Epoch, Hop, Metrics, Origin, Prefix, Refused, Rib, To};
+use net::fib::{Bounds, Change, Epoch, FibIndex, Hop, Metrics, Origin, Prefix, Refused, Rib, To};
 use net::tables::{Ifnet, derived};
 
 use super::tables::{Attached, up};
@@ -14,7 +14,9 @@ use crate::config::{Route, RouteTarget};
 /// All routes of the stack. The control thread has them.
 pub(crate) struct Routing {
     pub(crate) rib: Rib,
-    /// Configured and manual routes, by destination.
+    /// Whether the routes that follow from addresses are in all tables.
+    addr_all_fibs: bool,
+    /// Configured and manual routes, by table and destination.
     statics: Statics,
     /// Where ways lead with the interfaces that are up: nowhere, if none of theirs is. Many routes share few ways.
     by_route: HashMap<Arc<StaticRoute>, Vec<Hop>>,
@@ -22,11 +24,14 @@ pub(crate) struct Routing {
     derived: Derived,
 }
 
-/// Static routes, by destination.
-pub(crate) type Statics = BTreeMap<IpNet, Arc<StaticRoute>>;
+/// The table and the destination of a route.
+pub(crate) type RouteKey = (FibIndex, IpNet);
 
-/// Routes that follow from addresses: by destination and origin, where they lead.
-type Derived = BTreeMap<(Prefix, Origin), [Hop; 1]>;
+/// Static routes, by table and destination.
+pub(crate) type Statics = BTreeMap<RouteKey, Arc<StaticRoute>>;
+
+/// Routes that follow from addresses: by table, destination and origin, where they lead.
+type Derived = BTreeMap<(FibIndex, Prefix, Origin), [Hop; 1]>;
 
 /// A static route: target and metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,29 +43,35 @@ pub(crate) struct StaticRoute {
 /// Changes of the table. [`Routing::prepare`] makes it of a request.
 #[derive(Default)]
 pub(crate) struct Edits {
-    list: Vec<(Prefix, Origin, Arc<[Hop]>)>,
+    list: Vec<(FibIndex, Prefix, Origin, Arc<[Hop]>)>,
 }
 
-/// Tells whether a static route that is no default route leads all of a prefix to something else than this interface, or
+/// Tells whether a static route of a table that is no default route leads all of a prefix to something else than this interface, or
 /// would if its interface were up.
-pub(crate) fn is_led_elsewhere(statics: &Statics, prefix: Prefix, interface: &str) -> bool {
+pub(crate) fn is_led_elsewhere(statics: &Statics, fib: FibIndex, prefix: Prefix, interface: &str) -> bool {
     let around = (1..=prefix.prefix_len()).filter_map(|len| IpNet::new(prefix.addr(), len).ok());
-    let mut by_route = around.filter_map(|net| statics.get(&net.trunc()));
+    let mut by_route = around.filter_map(|net| statics.get(&(fib, net.trunc())));
     by_route.any(|route| route.leads_elsewhere(interface))
 }
 
 impl Routing {
-    /// No routes, and room for full tables of the Internet.
-    pub(crate) fn new() -> std::io::Result<Self> {
-        let rib = Rib::new(Bounds::INTERNET)?;
-        Ok(Self { rib, statics: BTreeMap::new(), by_route: HashMap::new(), derived: BTreeMap::new() })
+    /// So many tables without routes, and room for full tables of the Internet in each.
+    pub(crate) fn new(fibs: FibIndex, addr_all_fibs: bool) -> std::io::Result<Self> {
+        let rib = Rib::with_tables(Bounds::INTERNET, fibs)?;
+        Ok(Self {
+            rib,
+            addr_all_fibs,
+            statics: BTreeMap::new(),
+            by_route: HashMap::new(),
+            derived: BTreeMap::new(),
+        })
     }
 
     /// Returns the static routes without `gone` and with `new`, as another configuration has them.
     pub(crate) fn statics_of(&self, (gone, new): (&[Route], &[Route])) -> Statics {
         let mut statics = self.statics.clone();
-        gone.iter().for_each(|route| drop(statics.remove(&route.to)));
-        statics.extend(new.iter().map(|route| (route.to, Arc::new(StaticRoute::of(route)))));
+        gone.iter().for_each(|route| drop(statics.remove(&(route.fib, route.to))));
+        statics.extend(new.iter().map(|route| ((route.fib, route.to), Arc::new(StaticRoute::of(route)))));
         statics
     }
 
@@ -74,12 +85,12 @@ impl Routing {
     ) -> std::io::Result<Option<(Self, Vec<Refused>)>> {
         let is_same_way = |(route, hops): (&Arc<StaticRoute>, &Vec<Hop>)| route.hops(attached) == *hops;
         let is_same = statics == self.statics && self.by_route.iter().all(is_same_way);
-        if is_same && of_addresses(ifs) == self.derived {
+        if is_same && self.of_addresses(ifs) == self.derived {
             return Ok(None);
         }
-        let (mut next, mut edits) = (Self::new()?, Edits::default());
-        for (to, route) in statics {
-            next.set(to, Some((*route).clone()), attached, &mut edits);
+        let (mut next, mut edits) = (Self::new(self.rib.tables(), self.addr_all_fibs)?, Edits::default());
+        for (key, route) in statics {
+            next.set(key, Some((*route).clone()), attached, &mut edits);
         }
         next.addresses_changed(ifs, &mut edits);
         let refused = next.rib.load(&edits.changes());
@@ -92,15 +103,20 @@ impl Routing {
         let _ = self.rib.load(&edits.changes());
     }
 
-    /// Where the static route to `to` leads.
-    pub(crate) fn get(&self, to: &IpNet) -> Option<&StaticRoute> {
-        self.statics.get(to).map(|route| &**route)
+    /// Where a static route leads.
+    pub(crate) fn get(&self, key: RouteKey) -> Option<&StaticRoute> {
+        self.statics.get(&key).map(|route| &**route)
     }
 
-    /// The static routes to prefixes behind `after`, in their order.
-    pub(crate) fn after(&self, after: Option<IpNet>) -> impl Iterator<Item = (IpNet, &StaticRoute)> {
-        let behind = after.map_or(core::ops::Bound::Unbounded, core::ops::Bound::Excluded);
-        self.statics.range((behind, core::ops::Bound::Unbounded)).map(|(to, route)| (*to, &**route))
+    /// The static routes of a table to prefixes behind `after`, in their order.
+    pub(crate) fn after(
+        &self,
+        fib: FibIndex,
+        after: Option<IpNet>,
+    ) -> impl Iterator<Item = (IpNet, &StaticRoute)> {
+        let of_table = self.statics.iter().filter(move |((of, _), _)| *of == fib);
+        let behind = of_table.filter(move |((_, to), _)| after.is_none_or(|after| *to > after));
+        behind.map(|((_, to), route)| (*to, &**route))
     }
 
     /// Returns the static routes.
@@ -108,10 +124,10 @@ impl Routing {
         &self.statics
     }
 
-    /// Makes the static route to `to`, or leads it elsewhere; or ends it.
+    /// Makes a static route, or leads it elsewhere; or ends it.
     pub(crate) fn set(
         &mut self,
-        to: IpNet,
+        (fib, to): RouteKey,
         route: Option<StaticRoute>,
         attached: &[Attached],
         edits: &mut Edits,
@@ -119,13 +135,13 @@ impl Routing {
         let route = route.map(|route| self.intern(route, attached));
         let hops = route.as_ref().and_then(|route| self.by_route.get(route)).cloned().unwrap_or_default();
         let before = match route {
-            Some(route) => self.statics.insert(to, route),
-            None => self.statics.remove(&to),
+            Some(route) => self.statics.insert((fib, to), route),
+            None => self.statics.remove(&(fib, to)),
         };
         let was_in_force =
             before.as_ref().and_then(|route| self.by_route.get(route)).is_some_and(|hops| !hops.is_empty());
         if let Some(prefix) = prefix(to).filter(|_| was_in_force || !hops.is_empty()) {
-            edits.list.push((prefix, Origin::Static, hops.into()));
+            edits.list.push((fib, prefix, Origin::Static, hops.into()));
         }
         before.into_iter().for_each(|route| self.forget(&route));
     }
@@ -133,8 +149,9 @@ impl Routing {
     /// Takes a route that the table refused out again.
     pub(crate) fn refuse(&mut self, refused: &Refused) {
         let net = IpNet::new(refused.to.addr(), refused.to.prefix_len()).ok();
-        let route =
-            net.filter(|_| refused.origin == Origin::Static).and_then(|net| self.statics.remove(&net));
+        let route = net
+            .filter(|_| refused.origin == Origin::Static)
+            .and_then(|net| self.statics.remove(&(refused.fib, net)));
         route.into_iter().for_each(|route| self.forget(&route));
     }
 
@@ -169,20 +186,26 @@ impl Routing {
         if changed.is_empty() {
             return;
         }
-        for (to, route) in self.statics.iter().filter(|(_, route)| changed.contains(route)) {
+        for ((fib, to), route) in self.statics.iter().filter(|(_, route)| changed.contains(route)) {
             let hops = self.by_route.get(route).cloned().unwrap_or_default();
-            edits.list.extend(prefix(*to).map(|prefix| (prefix, Origin::Static, hops.into())));
+            edits.list.extend(prefix(*to).map(|prefix| (*fib, prefix, Origin::Static, hops.into())));
         }
     }
 
     fn addresses_changed(&mut self, ifs: &[Ifnet], edits: &mut Edits) {
-        let new = of_addresses(ifs);
+        let new = self.of_addresses(ifs);
         let gone = self.derived.keys().filter(|key| !new.contains_key(key));
-        edits.list.extend(gone.map(|(to, origin)| (*to, *origin, Arc::default())));
-        let differs = |(key, hop): &(&(Prefix, Origin), &[Hop; 1])| self.derived.get(key) != Some(hop);
+        edits.list.extend(gone.map(|(fib, to, origin)| (*fib, *to, *origin, Arc::default())));
+        let differs =
+            |(key, hop): &(&(FibIndex, Prefix, Origin), &[Hop; 1])| self.derived.get(key) != Some(hop);
         let came = new.iter().filter(differs);
-        edits.list.extend(came.map(|((to, origin), hop)| (*to, *origin, Arc::from(*hop))));
+        edits.list.extend(came.map(|((fib, to, origin), hop)| (*fib, *to, *origin, Arc::from(*hop))));
         self.derived = new;
+    }
+
+    fn of_addresses(&self, ifs: &[Ifnet]) -> Derived {
+        let all = self.addr_all_fibs.then_some(self.rib.tables());
+        derived(ifs, all).into_iter().map(|own| ((own.fib, own.to, own.origin), own.hop)).collect()
     }
 
     /// First phase of a change: whether there are new hops, which all CPUs must know before the second.
@@ -202,13 +225,13 @@ impl Routing {
 
 impl Edits {
     /// Adds a change: where a route leads from now on, or that it ends.
-    pub(crate) fn push(&mut self, to: Prefix, origin: Origin, hops: &Arc<[Hop]>) {
-        self.list.push((to, origin, Arc::clone(hops)));
+    pub(crate) fn push(&mut self, fib: FibIndex, to: Prefix, origin: Origin, hops: &Arc<[Hop]>) {
+        self.list.push((fib, to, origin, Arc::clone(hops)));
     }
 
-    /// Destinations of the changes.
-    pub(crate) fn destinations(&self) -> impl Iterator<Item = Prefix> + '_ {
-        self.list.iter().map(|(to, ..)| *to)
+    /// Tables and destinations of the changes.
+    pub(crate) fn destinations(&self) -> impl Iterator<Item = (FibIndex, Prefix)> + '_ {
+        self.list.iter().map(|(fib, to, ..)| (*fib, *to))
     }
 
     /// Changes in it.
@@ -217,7 +240,8 @@ impl Edits {
     }
 
     fn changes(&self) -> Vec<Change<'_>> {
-        self.list.iter().map(|(to, origin, hops)| Change { to: *to, origin: *origin, hops }).collect()
+        let list = self.list.iter();
+        list.map(|(fib, to, origin, hops)| Change { fib: *fib, to: *to, origin: *origin, hops }).collect()
     }
 
     /// Whether there is nothing to do.
@@ -242,8 +266,8 @@ impl StaticRoute {
     }
 
     /// The line of a configuration that says this.
-    pub(crate) fn to(&self, to: IpNet) -> Route {
-        Route { to, target: self.target.clone(), metrics: self.metrics }
+    pub(crate) fn to(&self, (fib, to): RouteKey) -> Route {
+        Route { fib, to, target: self.target.clone(), metrics: self.metrics }
     }
 
     /// Where this leads with the interfaces that are up.
@@ -262,10 +286,6 @@ impl StaticRoute {
             RouteTarget::Blackhole => vec![hop(To::Blackhole)],
         }
     }
-}
-
-fn of_addresses(ifs: &[Ifnet]) -> Derived {
-    derived(ifs).into_iter().map(|(to, origin, hop)| ((to, origin), hop)).collect()
 }
 
 /// A destination as the table has it.

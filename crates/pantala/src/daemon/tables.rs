@@ -247,6 +247,7 @@ impl Attached {
             metric: self.config.metric,
             published: Arc::new(self.by_hand.with(&self.config.publish)),
             twin: self.twin(attached),
+            fib: self.config.fib,
         }
     }
 }
@@ -291,9 +292,10 @@ pub(crate) fn is_usable(interface: &Attached, attached: &[Attached]) -> bool {
 /// and static routes.
 pub(crate) fn ifnets(attached: &[Attached], statics: &Statics) -> Vec<Ifnet> {
     let mut ifs: Vec<_> = attached.iter().map(|interface| interface.ifnet(attached)).collect();
-    let name =
-        |index| attached.iter().find(|other| other.index == index).map(|other| other.config.name.as_str());
-    settle(&mut ifs, |prefix, index| name(index).is_some_and(|name| is_led_elsewhere(statics, prefix, name)));
+    let own = |index| attached.iter().find(|other| other.index == index).map(|other| &other.config);
+    settle(&mut ifs, |prefix, index| {
+        own(index).is_some_and(|own| is_led_elsewhere(statics, own.fib, prefix, &own.name))
+    });
     ifs
 }
 

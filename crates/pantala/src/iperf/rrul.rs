@@ -128,6 +128,7 @@ impl<'a> Prober<'a> {
 
     fn send(&mut self, times: &mut Times) {
         let echo = Echo {
+            fib: 0,
             to: self.to,
             source: None,
             ident: IDENT,

@@ -164,7 +164,7 @@ impl Registry {
         let (told, answer) = oneshot::channel();
         let ask = Msg::Call(Box::new(move |netisr: &mut Netisr| {
             // The caller waits for it, or has gone.
-            let _ = told.send(ping::source(&netisr.cpu, to, None, None).is_ok());
+            let _ = told.send(ping::source(&netisr.cpu, to, None, None, 0).is_ok());
         }));
         let sent = self.remotes.first().is_some_and(|remote| remote.send(ask).is_ok());
         sent && answer.await.unwrap_or(false)

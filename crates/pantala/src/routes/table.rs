@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as MapEntry;
 use std::sync::Arc;
 
-use net::fib::{Hop, Prefix, To};
+use net::fib::{FibIndex, Hop, Prefix, To};
 use wire::rtnetlink::{Action, NextHop, Route};
 
 use super::target::{ObjectId, RawHop, RawTo, TargetId, Targets};
@@ -18,10 +18,10 @@ const HOPS_MAX: usize = 256;
 
 /// The routes of a source, and what of them has changed.
 pub(crate) struct Table {
-    routes: BTreeMap<Prefix, Entry>,
+    routes: BTreeMap<Key, Entry>,
     targets: Targets,
     /// Prefixes that have changed since the last [`edits`](Self::edits).
-    dirty: Vec<Prefix>,
+    dirty: Vec<Key>,
     /// Number of the resynchronisation: what was not said again since it began is stale.
     round: u16,
     /// Paths.
@@ -50,6 +50,9 @@ pub(crate) struct Counts {
     /// Routes that were removed because a resynchronisation did not have them.
     pub(crate) swept: u64,
 }
+
+/// A routing table of the stack, and a prefix in it.
+type Key = (FibIndex, Prefix);
 
 /// All paths to a prefix.
 #[derive(Default)]
@@ -81,11 +84,12 @@ struct Path {
 }
 
 // docs/reference/LIMITS.md says so.
-const _: () = assert!(size_of::<(Prefix, Entry)>() <= 56);
+const _: () = assert!(size_of::<(Key, Entry)>() <= 56);
 
 /// A change for the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Edit {
+    pub(crate) fib: FibIndex,
     pub(crate) to: Prefix,
     pub(crate) protocol: u8,
     /// Where it leads; none: the route of this protocol ends.
@@ -119,13 +123,14 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Takes in a route, at `now`, seconds.
-    pub(crate) fn learn(&mut self, route: &Route<'_>, told: Told, now: u32) {
+    /// Takes in a route of a table, at `now`, seconds.
+    pub(crate) fn learn(&mut self, fib: FibIndex, route: &Route<'_>, told: Told, now: u32) {
         self.counts.messages += 1;
         let Some(to) = Prefix::new(route.to, route.len).filter(|_| self.collect(route)) else {
             self.counts.ignored += 1;
             return;
         };
+        let to = (fib, to);
         let priority = told.priority(route);
         let round = self.round;
         let slot = self.routes.entry(to);
@@ -165,10 +170,11 @@ impl Table {
         slot.or_default().paths.set(path);
     }
 
-    /// Ends a route, or takes the hops that are named out of it.
-    pub(crate) fn unlearn(&mut self, route: &Route<'_>, told: Told, now: u32) {
+    /// Ends a route of a table, or takes the hops that are named out of it.
+    pub(crate) fn unlearn(&mut self, fib: FibIndex, route: &Route<'_>, told: Told, now: u32) {
         self.counts.messages += 1;
         let Some(to) = Prefix::new(route.to, route.len) else { return };
+        let to = (fib, to);
         let priority = told.priority(route);
         let Some(before) = self.routes.get(&to).and_then(|entry| entry.paths.get(priority)) else { return };
         let is_of_kernel = matches!(told, Told::ByKernel { .. });
@@ -243,10 +249,15 @@ impl Table {
             }
             // First the new one, so that there is one at any time.
             if let Some((protocol, target)) = best {
-                edits.push(Edit { to, protocol, hops: Arc::clone(self.targets.hops(target)) });
+                edits.push(Edit {
+                    fib: to.0,
+                    to: to.1,
+                    protocol,
+                    hops: Arc::clone(self.targets.hops(target)),
+                });
             }
             let gone = before.filter(|before| best.is_none_or(|(protocol, _)| protocol != *before));
-            edits.extend(gone.map(|protocol| Edit { to, protocol, hops: Arc::default() }));
+            edits.extend(gone.map(|protocol| Edit { fib: to.0, to: to.1, protocol, hops: Arc::default() }));
         }
         edits
     }
@@ -255,9 +266,14 @@ impl Table {
     pub(crate) fn all(&self, lead: &dyn Fn(&RawHop) -> Option<To>, mut each: impl FnMut(Edit)) {
         let (resolved, none) = (self.targets.all_resolved(lead), Arc::default());
         let hops = |id: TargetId| resolved.get(id as usize).unwrap_or(&none);
-        for (to, entry) in &self.routes {
+        for ((fib, to), entry) in &self.routes {
             if let Some(path) = entry.best(hops) {
-                each(Edit { to: *to, protocol: path.protocol, hops: Arc::clone(hops(path.target)) });
+                each(Edit {
+                    fib: *fib,
+                    to: *to,
+                    protocol: path.protocol,
+                    hops: Arc::clone(hops(path.target)),
+                });
             }
         }
     }
@@ -283,8 +299,8 @@ impl Table {
     }
 
     /// Since when the route to a prefix is as it is, if it is this protocol's.
-    pub(crate) fn since(&self, to: Prefix, protocol: u8) -> Option<u32> {
-        let entry = self.routes.get(&to).filter(|entry| entry.installed == Some(protocol))?;
+    pub(crate) fn since(&self, fib: FibIndex, to: Prefix, protocol: u8) -> Option<u32> {
+        let entry = self.routes.get(&(fib, to)).filter(|entry| entry.installed == Some(protocol))?;
         entry.best(|id| self.targets.hops(id)).map(|path| path.since)
     }
 
@@ -340,7 +356,7 @@ impl Table {
         is_part
     }
 
-    fn remove(&mut self, to: Prefix, path: Path) {
+    fn remove(&mut self, to: Key, path: Path) {
         if let Some(entry) = self.routes.get_mut(&to) {
             entry.paths.remove(path.priority);
             self.targets.release(path.target);
@@ -350,12 +366,12 @@ impl Table {
     }
 
     fn remove_if(&mut self, is_gone: impl Fn(&Path) -> bool) -> usize {
-        let of_entry = |(to, entry): (&Prefix, &Entry)| {
+        let of_entry = |(to, entry): (&Key, &Entry)| {
             let gone = entry.paths.as_slice().iter().filter(|path| is_gone(path));
             gone.map(|path| (*to, *path)).collect::<Vec<_>>()
         };
-        let has_gone = |(_, entry): &(&Prefix, &Entry)| entry.paths.as_slice().iter().any(&is_gone);
-        let gone: Vec<(Prefix, Path)> = self.routes.iter().filter(has_gone).flat_map(of_entry).collect();
+        let has_gone = |(_, entry): &(&Key, &Entry)| entry.paths.as_slice().iter().any(&is_gone);
+        let gone: Vec<(Key, Path)> = self.routes.iter().filter(has_gone).flat_map(of_entry).collect();
         for (to, path) in &gone {
             self.remove(*to, *path);
             self.dirty.push(*to);

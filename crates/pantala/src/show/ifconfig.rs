@@ -26,6 +26,9 @@ fn block(interface: &Interface) -> String {
     let (bits, names) = flags(&interface.flags);
     let Interface { name, metric, mtu, .. } = interface;
     let _ = writeln!(text, "{name}: flags={bits:x}<{names}> metric {metric} mtu {mtu}");
+    if interface.fib != 0 {
+        let _ = writeln!(text, "\tfib: {}", interface.fib);
+    }
     if let Some(description) = &interface.description {
         let _ = writeln!(text, "\tdescription: {description}");
     }

@@ -13,9 +13,11 @@ use crate::api::{
 };
 
 /// The routing tables, one for each family that has routes.
-pub(crate) fn routes(routes: &[Route], interfaces: &[Interface]) -> String {
+pub(crate) fn routes(routes: &[Route], fib: u8, interfaces: &[Interface]) -> String {
     let numbers: HashMap<&str, u32> = interfaces.iter().map(|i| (i.name.as_str(), i.index)).collect();
-    let mut text = "Routing tables\n".to_owned();
+    // As FreeBSD's netstat says it.
+    let mut text =
+        if fib == 0 { "Routing tables\n".to_owned() } else { format!("Routing tables (fib: {fib})\n") };
     for (title, v4) in [("Internet", true), ("Internet6", false)] {
         let family: Vec<&Route> = routes.iter().filter(|route| route.to.addr().is_ipv4() == v4).collect();
         if !family.is_empty() {
@@ -135,6 +137,9 @@ fn flags(route: &Route) -> String {
 pub(crate) fn route_answer(answer: &RouteAnswer) -> String {
     let route = &answer.route;
     let mut text = format!("   route to: {}\ndestination: {}\n", answer.to, destination(route.to));
+    if route.fib != 0 {
+        let _ = writeln!(text, "        fib: {}", route.fib);
+    }
     if route.to.prefix_len() != route.to.max_prefix_len() {
         let _ = writeln!(text, "       mask: {}", route.to.netmask());
     }

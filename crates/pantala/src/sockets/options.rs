@@ -159,6 +159,12 @@ impl Options {
         self.with([Setting::Class(tos.into())])
     }
 
+    /// Routing table of what is sent (`SO_SETFIB`), 0 if it is not given. Connections that are accepted have the table of the interface
+    /// that they came by.
+    pub fn fib(self, fib: u8) -> Self {
+        self.with([Setting::Fib(fib.into())])
+    }
+
     /// The address that a socket is bound to need not be one of the stack (`IP_BINDANY`, `IPV6_BINDANY`). What is for it arrives if a rule
     /// says so: `fwd` with an own address. So a proxy can have the addresses of those it stands between.
     pub fn bind_any(self, any: bool) -> Self {
@@ -189,6 +195,7 @@ impl Options {
 pub(super) fn check(settings: &[Setting], addr: SocketAddr) -> io::Result<()> {
     let is_wrong = |setting: &Setting| match *setting {
         Setting::Hops(hops) => hops == 0 && addr.is_ipv4(),
+        Setting::Fib(fib) => fib >= net::fib::FIBS_MAX.into(),
         Setting::KeepIdle(ms) | Setting::KeepInterval(ms) => !(1..=KEEP_MAX_MS).contains(&ms),
         Setting::KeepCount(count) => !(1..=KEEP_COUNT_MAX).contains(&count),
         _ => false,

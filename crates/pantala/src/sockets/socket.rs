@@ -314,6 +314,8 @@ impl Socket {
         match setting {
             Setting::Hops(hops) => return self.change(|how| how.tx_params.hops = byte(hops)),
             Setting::Class(class) => return self.change(|how| how.tx_params.class = byte(class)),
+            // The address to send from depends on it, too.
+            Setting::Fib(fib) => self.change(|how| how.tx_params.fib = byte(fib)),
             _ => {}
         }
         for (cpu, lane) in self.lanes.iter().enumerate() {

@@ -318,6 +318,7 @@ impl Stream {
             match *setting {
                 Setting::NoDelay(on) => like.nodelay = on,
                 Setting::Hops(hops) => like.tx_params.hops = byte(hops),
+                Setting::Fib(fib) => like.tx_params.fib = byte(fib),
                 // The marks of congestion are the connection's own.
                 Setting::Class(class) => like.tx_params.class = byte(class) & !0b11,
                 _ => {}

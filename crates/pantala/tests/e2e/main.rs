@@ -27,6 +27,7 @@ mod crossing;
 mod crossing_families;
 mod datagram_programs;
 mod errors;
+mod fibs;
 mod firewall;
 mod flow_offload;
 mod interop;
@@ -82,6 +83,7 @@ harness::main![
     crossing_families,
     datagram_programs,
     errors,
+    fibs,
     firewall,
     flow_offload,
     interop::bulk,

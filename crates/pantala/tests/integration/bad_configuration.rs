@@ -39,6 +39,27 @@ const WHOLE: &[Bad] = &[
         "4:8: a port of a bridge has no twin",
         "give one to the bridge",
     ),
+    bad("fibs = 17\n[[interface]]\ndevice = \"tap:a\"\n", "1:8: fibs 17 is too large", "use 1 to 16"),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\nfib = 1\n",
+        "3:7: there is no routing table 1: the last one is 0",
+        "say fibs = 2",
+    ),
+    bad(
+        "fibs = 2\n[[interface]]\ndevice = \"tap:a\"\n[[route]]\nto = \"10.0.0.0/8\"\nreject = true\nfib = 2\n",
+        "7:7: there is no routing table 2: the last one is 1",
+        "say fibs = 3",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\n[routes.fpm]\ntables = \"100 1\"\n",
+        "1:1: [routes]: there is no routing table 1 for table 100",
+        "say fibs = 2",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\n[routes.kernel]\ntables = \"100\"\n",
+        "4:10: `100` is not the numbers of two routing tables",
+        "100 1",
+    ),
     bad("forwarding = yes\n", "1:14: string values must be quoted, expected literal string", ""),
     bad(
         "[interface]\ndevice = \"tap:a\"\n",

@@ -96,7 +96,7 @@ fn requests() -> Requests {
         .post(
             "/v1/routes/flush",
             flush_routes,
-            about("Deletes all routes; how many").query(FAMILY).answers::<u64>(),
+            about("Deletes all routes; how many").query(FLUSH).answers::<u64>(),
         )
         .get("/v1/routes/get", route_to, about("The route to an address").query(TO).answers::<RouteAnswer>())
         .get("/v1/routes/sources", route_sources, about("Sources of routes").answers::<Vec<RouteSource>>())
@@ -198,9 +198,13 @@ const FAMILY: &[Parameter] = &[may("family", "string", "inet or inet6")];
 const ONE_FAMILY: &[Parameter] = &[must("family", "string", "inet or inet6")];
 const LIMIT: &[Parameter] = &[may("limit", "integer", "rows of each CPU, 10,000 at most")];
 const LEARNED: &[Parameter] = &[must("what", "string", "routers or prefixes")];
-const TO: &[Parameter] = &[must("to", "string", "an address")];
-const ROUTE: &[Parameter] = &[must("to", "string", "a prefix"), may("via", "string", "one of its gateways")];
+const FIB: Parameter = may("fib", "integer", "routing table, 0 by default");
+const FLUSH: &[Parameter] = &[may("family", "string", "inet or inet6"), FIB];
+const TO: &[Parameter] = &[must("to", "string", "an address"), FIB];
+const ROUTE: &[Parameter] =
+    &[must("to", "string", "a prefix"), may("via", "string", "one of its gateways"), FIB];
 const ROUTES: &[Parameter] = &[
+    FIB,
     may("family", "string", "inet or inet6"),
     may("after", "string", "the last prefix of the page before"),
     may("limit", "integer", "rows"),
@@ -269,13 +273,14 @@ async fn move_ring(
 }
 
 async fn routes(State(stack): State<SharedStack>, params: Params) -> Answer {
-    let Values { family, after, limit, .. } = values(params)?;
-    Ok(json(&stack.stack().routes(&RoutePage { family, after, limit })?))
+    let Values { fib, family, after, limit, .. } = values(params)?;
+    Ok(json(&stack.stack().routes(&RoutePage { fib, family, after, limit })?))
 }
 
 async fn route_to(State(stack): State<SharedStack>, params: Params) -> Answer {
-    let to: IpAddr = values(params)?.to("an address")?;
-    Ok(json(&stack.stack().route_to(to)?))
+    let values = values(params)?;
+    let to: IpAddr = values.to("an address")?;
+    Ok(json(&stack.stack().route_to(values.fib, to)?))
 }
 
 async fn add_route(State(stack): State<SharedStack>, body: Bytes) -> Answer {
@@ -288,7 +293,7 @@ async fn change_route(State(stack): State<SharedStack>, body: Bytes) -> Answer {
 
 async fn delete_route(State(stack): State<SharedStack>, params: Params) -> Answer {
     let values = values(params)?;
-    edit_route(&stack, RouteEdit::Delete { to: values.to("a prefix")?, via: values.via })
+    edit_route(&stack, RouteEdit::Delete { fib: values.fib, to: values.to("a prefix")?, via: values.via })
 }
 
 fn edit_route(stack: &SharedStack, edit: RouteEdit) -> Answer {
@@ -333,8 +338,8 @@ fn one_target(edit: &RouteEdit) -> Result<(), Error> {
 }
 
 async fn flush_routes(State(stack): State<SharedStack>, params: Params) -> Answer {
-    let family = values(params)?.family;
-    Ok(json(&stack.stack().flush_routes(family)?))
+    let Values { fib, family, .. } = values(params)?;
+    Ok(json(&stack.stack().flush_routes(fib, family)?))
 }
 
 async fn route_sources(State(stack): State<SharedStack>) -> Answer {
@@ -469,6 +474,8 @@ async fn prometheus(State(stack): State<SharedStack>) -> Answer {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Values {
+    #[serde(default)]
+    fib: u8,
     family: Option<Family>,
     what: Option<Learned>,
     to: Option<String>,

@@ -25,6 +25,9 @@ pub struct Interface {
     /// Metric of the default routes by it.
     #[serde(default)]
     pub metric: u32,
+    /// The routing table of what comes in by it.
+    #[serde(default)]
+    pub fib: u8,
     /// Bytes of the largest IP packet.
     pub mtu: u32,
     /// Its Ethernet address; a loopback has none.

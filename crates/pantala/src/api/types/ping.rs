@@ -32,6 +32,9 @@ pub struct PingRequest {
     /// Whether routers must not fragment it (IPv4; over IPv6 they never do).
     #[serde(default)]
     pub dont_fragment: bool,
+    /// The routing table.
+    #[serde(default)]
+    pub fib: u8,
 }
 
 const fn second() -> u32 {

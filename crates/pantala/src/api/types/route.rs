@@ -11,6 +11,9 @@ use super::{Error, Family};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Route {
+    /// Its routing table.
+    #[serde(default)]
+    pub fib: u8,
     /// The destination.
     #[cfg_attr(feature = "admin", schemars(with = "String"))]
     pub to: IpNet,
@@ -109,6 +112,9 @@ const fn yes() -> bool {
 #[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RouteRequest {
+    /// The routing table.
+    #[serde(default)]
+    pub fib: u8,
     /// The destination.
     #[cfg_attr(feature = "admin", schemars(with = "String"))]
     pub to: IpNet,
@@ -140,6 +146,9 @@ pub enum RouteEdit {
     Change(RouteRequest),
     /// Ends a route, or takes one gateway out of it.
     Delete {
+        /// The routing table.
+        #[serde(default)]
+        fib: u8,
         /// Its destination.
         #[cfg_attr(feature = "admin", schemars(with = "String"))]
         to: IpNet,
@@ -172,6 +181,8 @@ pub struct RefusedEdit {
 /// A part of the table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RoutePage {
+    /// The routing table.
+    pub fib: u8,
     /// Only routes of this family.
     pub family: Option<Family>,
     /// Only what comes after this prefix in the order of the table.

@@ -6,6 +6,7 @@ fn read(line: &str) -> Result<Route, Failure> {
 
 fn add(to: &str, via: &[&str]) -> Route {
     Route::Edit(RouteEdit::Add(RouteRequest {
+        fib: 0,
         to: to.parse().unwrap(),
         via: via.iter().map(|gateway| gateway.parse().unwrap()).collect(),
         dev: None,
@@ -18,18 +19,24 @@ fn add(to: &str, via: &[&str]) -> Route {
 #[test]
 fn bsd_lines_are_understood() {
     let delete = |to: &str, via: Option<&str>| {
-        Route::Edit(RouteEdit::Delete { to: to.parse().unwrap(), via: via.map(|via| via.parse().unwrap()) })
+        Route::Edit(RouteEdit::Delete {
+            fib: 0,
+            to: to.parse().unwrap(),
+            via: via.map(|via| via.parse().unwrap()),
+        })
     };
     for (line, means) in [
-        ("", Route::Show(None)),
-        ("-n", Route::Show(None)),
+        ("", Route::Show(None, 0)),
+        ("-n", Route::Show(None, 0)),
         ("-n monitor", Route::Monitor),
         ("monitor -n", Route::Monitor),
-        ("-n -6 show", Route::Show(Some(Family::Inet6))),
-        ("get 192.0.2.1", Route::Get("192.0.2.1".parse().unwrap())),
-        ("get default", Route::Get("0.0.0.0".parse().unwrap())),
-        ("get -inet6 default", Route::Get("::".parse().unwrap())),
-        ("-n get -inet6 2001:db8::1", Route::Get("2001:db8::1".parse().unwrap())),
+        ("-n -6 show", Route::Show(Some(Family::Inet6), 0)),
+        ("get 192.0.2.1", Route::Get("192.0.2.1".parse().unwrap(), 0)),
+        ("get -fib 2 192.0.2.1", Route::Get("192.0.2.1".parse().unwrap(), 2)),
+        ("show -fib 15", Route::Show(None, 15)),
+        ("get default", Route::Get("0.0.0.0".parse().unwrap(), 0)),
+        ("get -inet6 default", Route::Get("::".parse().unwrap(), 0)),
+        ("-n get -inet6 2001:db8::1", Route::Get("2001:db8::1".parse().unwrap(), 0)),
         ("add default 192.0.2.254", add("0.0.0.0/0", &["192.0.2.254"])),
         ("add default 2001:db8::1", add("::/0", &["2001:db8::1"])),
         ("add -inet6 2001:db8::/32 2001:db8::1", add("2001:db8::/32", &["2001:db8::1"])),
@@ -50,13 +57,14 @@ fn bsd_lines_are_understood() {
 fn routes_without_a_gateway_are_understood() {
     let to: IpNet = "10.0.0.0/8".parse().unwrap();
     let metrics = RouteMetrics::default();
-    let none = RouteRequest { to, via: vec![], dev: None, reject: false, blackhole: false, metrics };
+    let none = RouteRequest { fib: 0, to, via: vec![], dev: None, reject: false, blackhole: false, metrics };
     let dev = Some("lan".to_owned());
     for (line, request) in [
         ("add 10.0.0.0/8 -interface lan", RouteRequest { dev: dev.clone(), ..none.clone() }),
         ("add 10.0.0.0/8 dev lan", RouteRequest { dev, ..none.clone() }),
         ("add 10.0.0.0/8 -reject", RouteRequest { reject: true, ..none.clone() }),
-        ("add -blackhole 10.0.0.0/8", RouteRequest { blackhole: true, ..none }),
+        ("add -blackhole 10.0.0.0/8", RouteRequest { blackhole: true, ..none.clone() }),
+        ("add -fib 3 -blackhole 10.0.0.0/8", RouteRequest { fib: 3, blackhole: true, ..none }),
     ] {
         assert_eq!(read(line).unwrap(), Route::Edit(RouteEdit::Add(request)), "{line}");
     }
@@ -77,8 +85,8 @@ fn what_a_route_says_of_its_way_is_understood() {
 
 #[test]
 fn whole_tables_are_flushed_and_files_are_read() {
-    assert_eq!(read("flush").unwrap(), Route::Flush(None));
-    assert_eq!(read("-n flush -inet6").unwrap(), Route::Flush(Some(Family::Inet6)));
+    assert_eq!(read("flush").unwrap(), Route::Flush(None, 0));
+    assert_eq!(read("-n flush -inet6").unwrap(), Route::Flush(Some(Family::Inet6), 0));
     assert_eq!(read("batch routes.txt").unwrap(), Route::Batch("routes.txt".into()));
     assert_eq!(read("batch -").unwrap(), Route::Batch("-".into()));
 }

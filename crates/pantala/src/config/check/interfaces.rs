@@ -17,8 +17,10 @@ use std::collections::{HashMap, HashSet};
 
 use dev::memif::RINGS_MAX;
 use ipnet::IpNet;
+use net::fib::FibIndex;
 use net::ifq::{Discipline, QueueSpec};
 
+use super::fib;
 use crate::config::draft::{DraftInterface, DraftQueue};
 use crate::config::problem::{At, Report, Wrong};
 use crate::config::{Device, Interface, Ppp, Resolver};
@@ -32,14 +34,22 @@ const LOOPBACK: &str = "lo0";
 pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) addresses: Vec<IpNet>,
+    pub(crate) fib: FibIndex,
     /// Something about the interface could not be read; its addresses may be incomplete.
     pub(crate) doubtful: bool,
 }
 
-pub(crate) fn check(drafts: &[DraftInterface], report: &mut Report<'_>) -> (Vec<Interface>, Vec<Link>) {
+pub(crate) fn check(
+    drafts: &[DraftInterface],
+    (fibs, is_shared): (FibIndex, bool),
+    report: &mut Report<'_>,
+) -> (Vec<Interface>, Vec<Link>) {
     names(drafts, report);
     devices(drafts, report);
-    addresses(drafts, report);
+    addresses(drafts, is_shared, report);
+    for draft in drafts {
+        let _ = fib(draft.fib.as_ref(), fibs, report);
+    }
     vlans::check(drafts, report);
     tunnels::check(drafts, report);
     vxlans::check(drafts, report);
@@ -70,6 +80,7 @@ fn links(drafts: &[DraftInterface]) -> Vec<Link> {
     let link = |draft: &DraftInterface| Link {
         name: draft.name.as_ref().map_or_else(|| units.name(draft), |at| at.value.clone()),
         addresses: draft.addresses.iter().map(|at| at.value).collect(),
+        fib: fib_of(draft),
         doubtful: draft.doubtful,
     };
     drafts.iter().map(link).collect()
@@ -128,6 +139,7 @@ fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface
         autoconf: draft.autoconf,
         vlanpcp: draft.vlanpcp.as_ref().map_or(0, |at| at.value.to_le_bytes()[0]),
         metric: draft.metric.as_ref().map_or(0, |at| at.value),
+        fib: link.fib,
         fdb: draft.fdb.settings(),
         bridge: draft.fdb.bridge(),
         is_port,
@@ -199,7 +211,13 @@ fn identity(device: &Device) -> Option<String> {
     }
 }
 
-fn addresses(drafts: &[DraftInterface], report: &mut Report<'_>) {
+fn fib_of(draft: &DraftInterface) -> FibIndex {
+    draft.fib.as_ref().and_then(|at| FibIndex::try_from(at.value).ok()).unwrap_or(0)
+}
+
+/// In each table addresses and prefixes are given once; in all, if all have those of all interfaces.
+fn addresses(drafts: &[DraftInterface], is_shared: bool, report: &mut Report<'_>) {
+    let fib = |at: usize| if is_shared { 0 } else { drafts.get(at).map_or(0, fib_of) };
     let all: Vec<(usize, &At<IpNet>)> = drafts
         .iter()
         .enumerate()
@@ -214,7 +232,8 @@ fn addresses(drafts: &[DraftInterface], report: &mut Report<'_>) {
         if !may_clash {
             continue;
         }
-        let clash = all.iter().take(n).find_map(|(other_owner, other)| {
+        let meets = |(other, _): &&(usize, &At<IpNet>)| fib(*other) == fib(*owner);
+        let clash = all.iter().take(n).filter(meets).find_map(|(other_owner, other)| {
             Some((clash(&address.value, &other.value, owner == other_owner)?, &other.span))
         });
         if let Some((what, first)) = clash {

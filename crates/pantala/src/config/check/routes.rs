@@ -4,7 +4,9 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::HashMap;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use net::fib::FibIndex;
 
+use super::fib;
 use super::interfaces::Link;
 use crate::config::draft::{Destination, DraftRoute};
 use crate::config::problem::{At, Report};
@@ -13,19 +15,28 @@ use diagnostic::did_you_mean;
 
 const MOST_GATEWAYS: usize = 16;
 
-pub(crate) fn check(drafts: &[DraftRoute], links: &[Link], report: &mut Report<'_>) -> Vec<Route> {
+pub(crate) fn check(
+    drafts: &[DraftRoute],
+    links: &[Link],
+    fibs: FibIndex,
+    report: &mut Report<'_>,
+) -> Vec<Route> {
     let mut routes = Vec::new();
-    let mut lines: HashMap<IpNet, usize> = HashMap::new();
+    let mut lines: HashMap<(FibIndex, IpNet), usize> = HashMap::new();
     for draft in drafts {
-        let target = target(draft, links, report);
+        let fib = fib(draft.fib.as_ref(), fibs, report);
+        // Its gateways are on links of its table, or else on those of others.
+        let mut links: Vec<&Link> = links.iter().collect();
+        links.sort_by_key(|link| link.fib != fib);
+        let target = target(draft, &links, report);
         let to = draft.to.as_ref().and_then(|to| prefix(to, draft, report));
         let (Some(to), Some(target)) = (to, target) else { continue };
-        if let Some(line) = lines.insert(to, report.line(&draft.span)) {
+        if let Some(line) = lines.insert((fib, to), report.line(&draft.span)) {
             let message = format!("the route to {to} is already given in line {line}");
             let help = "for several gateways write via = [\"…\", \"…\"] in one [[route]]";
             report.add(draft.to.as_ref().map_or(&draft.span, |at| &at.span), message, help);
         }
-        routes.push(Route { to, target, metrics: draft.metrics });
+        routes.push(Route { fib, to, target, metrics: draft.metrics });
     }
     routes
 }
@@ -57,7 +68,7 @@ fn families(net: &IpNet, draft: &DraftRoute, report: &mut Report<'_>) {
     }
 }
 
-fn target(draft: &DraftRoute, links: &[Link], report: &mut Report<'_>) -> Option<RouteTarget> {
+fn target(draft: &DraftRoute, links: &[&Link], report: &mut Report<'_>) -> Option<RouteTarget> {
     let dev = match &draft.dev {
         Some(dev) => Some(known_interface(dev, links, report)?),
         None => None,
@@ -80,8 +91,8 @@ fn target(draft: &DraftRoute, links: &[Link], report: &mut Report<'_>) -> Option
     }
 }
 
-fn known_interface<'i>(dev: &At<String>, links: &'i [Link], report: &mut Report<'_>) -> Option<&'i Link> {
-    let found = links.iter().find(|link| link.name == dev.value);
+fn known_interface<'i>(dev: &At<String>, links: &[&'i Link], report: &mut Report<'_>) -> Option<&'i Link> {
+    let found = links.iter().find(|link| link.name == dev.value).copied();
     if found.is_none() {
         let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
         report.add(
@@ -96,7 +107,7 @@ fn known_interface<'i>(dev: &At<String>, links: &'i [Link], report: &mut Report<
 fn gateways(
     draft: &DraftRoute,
     dev: Option<&Link>,
-    links: &[Link],
+    links: &[&Link],
     report: &mut Report<'_>,
 ) -> Option<RouteTarget> {
     if draft.via.is_empty() {
@@ -125,7 +136,7 @@ fn twins(via: &[At<IpAddr>], report: &mut Report<'_>) {
 fn next_hop(
     gateway: &At<IpAddr>,
     dev: Option<&Link>,
-    links: &[Link],
+    links: &[&Link],
     report: &mut Report<'_>,
 ) -> Option<NextHop> {
     let address = gateway.value;
@@ -148,10 +159,11 @@ fn next_hop(
     Some(NextHop { gateway: address, interface: link.name.clone() })
 }
 
-/// The interface with the longest prefix around the gateway.
-fn on_link<'i>(address: IpAddr, dev: Option<&'i Link>, links: &'i [Link]) -> Option<&'i Link> {
-    let candidates = dev.map_or(links, core::slice::from_ref);
-    let prefixes = candidates.iter().flat_map(|i| i.addresses.iter().map(move |net| (i, net)));
+/// The interface with the longest prefix around the gateway; the first of several.
+fn on_link<'i>(address: IpAddr, dev: Option<&'i Link>, links: &[&'i Link]) -> Option<&'i Link> {
+    let is_candidate = |link: &&&'i Link| dev.is_none_or(|dev| dev.name == link.name);
+    let candidates = links.iter().copied().rev().filter(|link| is_candidate(&link));
+    let prefixes = candidates.flat_map(|link| link.addresses.iter().map(move |net| (link, net)));
     prefixes.filter(|(_, net)| net.contains(&address)).max_by_key(|(_, net)| net.prefix_len()).map(|(i, _)| i)
 }
 
@@ -163,7 +175,7 @@ fn off_link(address: IpAddr, dev: Option<&Link>) -> String {
     }
 }
 
-fn off_link_help(address: IpAddr, links: &[Link]) -> String {
+fn off_link_help(address: IpAddr, links: &[&Link]) -> String {
     if link_local(address) {
         return "add dev = \"NAME\"".to_owned();
     }

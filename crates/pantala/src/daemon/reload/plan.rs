@@ -121,6 +121,8 @@ impl Plan {
         for (what, differs) in [
             ("cpus", (&old.cpus, old.pinned) != (&new.cpus, new.pinned)),
             ("buffers", old.buffers != new.buffers),
+            ("fibs", old.fibs != new.fibs),
+            ("add_addr_all_fibs", old.add_addr_all_fibs != new.add_addr_all_fibs),
             ("polling", old.polling != new.polling),
             ("socket", old.socket != new.socket),
             ("admin", old.admin != new.admin),
@@ -165,6 +167,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
     });
     let vlanpcp = (old.vlanpcp != new.vlanpcp).then(|| format!("interface {name}: vlanpcp {}", new.vlanpcp));
     let metric = (old.metric != new.metric).then(|| format!("interface {name}: metric {}", new.metric));
+    let fib = (old.fib != new.fib).then(|| format!("interface {name}: routing table {}", new.fib));
     let fdb = ((&old.fdb, &old.bridge) != (&new.fdb, &new.bridge)).then(|| {
         let (timeout, most, statics) = (new.fdb.timeout_s, new.fdb.addresses_max, new.fdb.statics.len());
         let tree = match &new.bridge.stp {
@@ -199,6 +202,7 @@ fn changes(old: &Interface, new: &Interface) -> Vec<String> {
         .chain(autoconf)
         .chain(vlanpcp)
         .chain(metric)
+        .chain(fib)
         .chain(fdb)
         .chain(ra)
         .chain(kernel_ports)

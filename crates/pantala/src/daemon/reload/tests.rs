@@ -83,8 +83,9 @@ fn a_reload_puts_back_what_was_changed_by_hand_and_the_file_names() {
     lab.command("add allow ip from any to any");
     assert!(lab.passes(BLOCKED));
     let edits = [
-        RouteEdit::Delete { to: "203.0.113.0/24".parse().unwrap(), via: None },
+        RouteEdit::Delete { fib: 0, to: "203.0.113.0/24".parse().unwrap(), via: None },
         RouteEdit::Add(RouteRequest {
+            fib: 0,
             to: "203.0.113.128/25".parse().unwrap(),
             via: Vec::new(),
             dev: None,
@@ -114,7 +115,7 @@ fn a_reload_puts_back_what_was_changed_by_hand_and_the_file_names() {
     let routes = lab.router.routes(&RoutePage::default()).unwrap();
     let by_hand = routes.iter().filter(|route| route.action == RouteAction::Reject).count();
     assert_eq!(by_hand, 1, "what the file does not name stays");
-    let delete = RouteEdit::Delete { to: "203.0.113.128/25".parse().unwrap(), via: None };
+    let delete = RouteEdit::Delete { fib: 0, to: "203.0.113.128/25".parse().unwrap(), via: None };
     lab.router.edit_routes(&[delete]).unwrap().remove(0).unwrap();
     assert_eq!(lab.look(), before);
 }

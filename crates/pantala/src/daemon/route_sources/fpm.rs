@@ -130,18 +130,22 @@ impl Control {
                 source.table.counts.malformed += 1;
                 continue;
             };
+            let fib = |route: &Route<'_>| config.common.fib(route.table, RT_TABLE_MAIN);
             let is_ignored = |route: &Route<'_>| config.common.ignore.contains(&route.protocol);
             match content {
-                Content::NewRoute(route) | Content::DelRoute(route) if route.table != RT_TABLE_MAIN => {
-                    source.table.counts.ignored += 1;
-                }
-                // It takes the place of one that is not ignored.
-                Content::NewRoute(route) if is_ignored(&route) => {
-                    source.table.unlearn(&route, Told::ByZebra, now);
-                    source.table.counts.ignored += 1;
-                }
-                Content::NewRoute(route) => source.table.learn(&route, Told::ByZebra, now),
-                Content::DelRoute(route) => source.table.unlearn(&route, Told::ByZebra, now),
+                Content::NewRoute(route) => match fib(&route) {
+                    // It takes the place of one that is not ignored.
+                    Some(fib) if is_ignored(&route) => {
+                        source.table.unlearn(fib, &route, Told::ByZebra, now);
+                        source.table.counts.ignored += 1;
+                    }
+                    Some(fib) => source.table.learn(fib, &route, Told::ByZebra, now),
+                    None => source.table.counts.ignored += 1,
+                },
+                Content::DelRoute(route) => match fib(&route) {
+                    Some(fib) => source.table.unlearn(fib, &route, Told::ByZebra, now),
+                    None => source.table.counts.ignored += 1,
+                },
                 Content::NewNextHop(next) => source.table.learn_next_hop(&next),
                 Content::DelNextHop(id) => source.table.unlearn_next_hop(id),
                 _ => {}

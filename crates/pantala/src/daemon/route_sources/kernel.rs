@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use dev::netlink::{Heard, Listing, RouteMonitor};
+use net::fib::FibIndex;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use wire::rtnetlink::{Content, Malformed, Message, NLM_F_APPEND, NLM_F_DUMP_INTR, Route, messages};
@@ -202,8 +203,9 @@ impl Source {
                 let is_appended = message.flags & NLM_F_APPEND != 0 && !is_listed && route.to.is_ipv4();
                 self.route(&route, is_listed, is_appended, reading);
             }
-            Content::DelRoute(route) if self.wants(&route) => {
-                self.table.unlearn(&route, Told::ByKernel { is_listed }, now());
+            Content::DelRoute(route) => {
+                let Some(fib) = self.fib(&route) else { return false };
+                self.table.unlearn(fib, &route, Told::ByKernel { is_listed }, now());
                 if reading.has_appended && route.to.is_ipv4() {
                     reading.soon();
                 }
@@ -219,19 +221,23 @@ impl Source {
     }
 
     fn route(&mut self, route: &Route<'_>, is_listed: bool, is_appended: bool, reading: &mut Reading) {
-        if !self.wants(route) {
+        let Some(fib) = self.fib(route) else {
             self.table.counts.ignored += 1;
-        } else if is_appended {
+            return;
+        };
+        if is_appended {
             // Another with the same metric stays in force.
             reading.has_appended = true;
         } else {
-            self.table.learn(route, Told::ByKernel { is_listed }, now());
+            self.table.learn(fib, route, Told::ByKernel { is_listed }, now());
         }
     }
 
-    fn wants(&self, route: &Route<'_>) -> bool {
-        let OneOf::Kernel(config) = &self.config else { return false };
-        route.table == config.table && !config.common.ignore.contains(&route.protocol)
+    /// The table of this stack that a route belongs in, if it is taken.
+    fn fib(&self, route: &Route<'_>) -> Option<FibIndex> {
+        let OneOf::Kernel(config) = &self.config else { return None };
+        let is_ignored = config.common.ignore.contains(&route.protocol);
+        config.common.fib(route.table, config.table).filter(|_| !is_ignored)
     }
 
     fn links_changed(&mut self, change: Change, reading: &mut Reading) {

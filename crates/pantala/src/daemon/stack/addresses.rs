@@ -9,8 +9,11 @@ use crate::config::check::interfaces::one_more;
 
 impl Control {
     pub(crate) fn add_address(&mut self, name: &str, address: IpNet) -> Result<(), Error> {
-        let there: Vec<(IpNet, bool)> = self.attached.iter().flat_map(|other| own(other, name)).collect();
         let interface = self.interface(name).ok_or_else(|| self.no_interface(name))?;
+        let fib = interface.config.fib;
+        let meets = |other: &&Attached| self.config.add_addr_all_fibs || other.config.fib == fib;
+        let others = self.attached.iter().filter(meets);
+        let there: Vec<(IpNet, bool)> = others.flat_map(|other| own(other, name)).collect();
         if address.addr().is_ipv6() && interface.mtu() < MTU_MIN_V6 {
             let text = format!("mtu {} of {name} is too small for IPv6", interface.mtu());
             return Err(Error::new(ErrorKind::Invalid, text).hint("it needs 1280 or more"));

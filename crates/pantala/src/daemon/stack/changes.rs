@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ipnet::IpNet;
-use net::fib::Prefix;
+use net::fib::{FibIndex, Prefix, Rib};
 use net::neigh::{self, NeighChange, NeighChanges};
 use net::tables::{IfIndex, Ifnet, Tables};
 
@@ -43,7 +43,7 @@ struct Seen {
 }
 
 /// Routes in force to some prefixes, before a change.
-pub(in super::super) type RoutesBefore = BTreeMap<Prefix, Option<Route>>;
+pub(in super::super) type RoutesBefore = BTreeMap<(FibIndex, Prefix), Option<Route>>;
 
 impl Control {
     pub(super) fn add_reader(&mut self) -> Result<u32, Error> {
@@ -87,15 +87,19 @@ impl Control {
 
     /// The routes in force to the destinations of a change, if there is a reader.
     pub(in super::super) fn routes_before(&self, edits: &Edits) -> Option<RoutesBefore> {
-        let route = |to: Prefix| (to, self.route_in_force(to));
+        let route = |(fib, to)| ((fib, to), self.route_in_force(fib, to));
         (!self.readers.list.is_empty()).then(|| edits.destinations().map(route).collect())
     }
 
     /// The routes in force to all destinations, before another table takes the place of this one, if there is a reader.
     pub(in super::super) fn all_routes_before(&self, next: &Routing) -> Option<RoutesBefore> {
-        let all = || self.routing.rib.after(None).chain(next.rib.after(None));
-        let route = |to: Prefix| (to, self.route_in_force(to));
-        (!self.readers.list.is_empty()).then(|| all().map(|listed| route(listed.to)).collect())
+        let all = |rib: &Rib| {
+            let listed = (0..rib.tables()).flat_map(|fib| rib.after(fib, None));
+            listed.map(|listed| (listed.fib, listed.to)).collect::<Vec<_>>()
+        };
+        let both = || all(&self.routing.rib).into_iter().chain(all(&next.rib));
+        let route = |(fib, to)| ((fib, to), self.route_in_force(fib, to));
+        (!self.readers.list.is_empty()).then(|| both().map(route).collect())
     }
 
     /// Tells readers how routes and interfaces differ from before.
@@ -105,8 +109,8 @@ impl Control {
         }
         self.note_interfaces();
         let at_ns = wall_ns();
-        for (to, before) in before.into_iter().flatten() {
-            let (op, route) = match (before, self.route_in_force(to)) {
+        for ((fib, to), before) in before.into_iter().flatten() {
+            let (op, route) = match (before, self.route_in_force(fib, to)) {
                 (None, Some(new)) => (ChangeOp::Added, new),
                 (Some(old), None) => (ChangeOp::Deleted, old),
                 (Some(old), Some(new)) if old != new => (ChangeOp::Changed, new),

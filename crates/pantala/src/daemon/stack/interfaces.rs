@@ -132,6 +132,7 @@ impl Control {
             description: interface.config.description.clone(),
             options: options(&interface.facts),
             metric: interface.config.metric,
+            fib: interface.config.fib,
             mtu: interface.mtu(),
             mac: (!is_point_to_point(interface)).then_some(Mac(interface.facts.mac)),
             addresses: Vec::new(),

@@ -48,7 +48,7 @@ impl Control {
     /// The advertised router that the default route leads to, if it is in force.
     fn router_in_use(&self) -> Option<(IfIndex, IpAddr)> {
         let everything = Prefix::new(Ipv6Addr::UNSPECIFIED.into(), 0)?;
-        let (origin, hop) = self.routing.rib.get(everything)?.in_force();
+        let (origin, hop) = self.routing.rib.get(0, everything)?.in_force();
         match self.tables.hops.get(hop).to {
             To::Gateway { ifindex, via } if origin == Origin::Learned => Some((ifindex, via)),
             _ => None,

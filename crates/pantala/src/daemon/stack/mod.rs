@@ -101,16 +101,16 @@ impl Stack for Control {
         self.list_routes(page)
     }
 
-    fn route_to(&mut self, to: IpAddr) -> Result<RouteAnswer, Error> {
-        self.way_to(to)
+    fn route_to(&mut self, fib: u8, to: IpAddr) -> Result<RouteAnswer, Error> {
+        self.way_to(fib, to)
     }
 
     fn edit_routes(&mut self, edits: &[RouteEdit]) -> Result<Vec<Result<(), Error>>, Error> {
         self.change_routes(edits)
     }
 
-    fn flush_routes(&mut self, family: Option<Family>) -> Result<u64, Error> {
-        self.remove_all_routes(family)
+    fn flush_routes(&mut self, fib: u8, family: Option<Family>) -> Result<u64, Error> {
+        self.remove_all_routes(fib, family)
     }
 
     fn neighbours(&mut self) -> Result<Vec<Neighbour>, Error> {

@@ -123,7 +123,7 @@ impl Control {
             Some(name) => Some(self.interface(name).ok_or_else(|| self.no_interface(name))?),
             None => None,
         };
-        let link = if is_link_local(address) { named } else { self.link_of(address, named) };
+        let link = if is_link_local(address) { named } else { self.link_of(0, address, named) };
         link.map(|interface| interface.index).ok_or_else(|| {
             let error =
                 Error::new(ErrorKind::Invalid, format!("{address} is not on the link of an interface"));

@@ -33,8 +33,9 @@ pub(in super::super) struct Running {
 impl Control {
     pub(super) fn send_echo(&mut self, echo: &Echo, answers: mpsc::Sender<EchoAnswer>) -> Result<(), Error> {
         self.forget_ended_pings()?;
-        let (to, source) = (echo.to, echo.source);
-        let source = self.cpus.call(0, move |netisr| ping::source(&netisr.cpu, to, source, None))?;
+        let (to, source, fib) = (echo.to, echo.source, echo.fib);
+        self.check_fib(fib)?;
+        let source = self.cpus.call(0, move |netisr| ping::source(&netisr.cpu, to, source, None, fib))?;
         let source = source.map_err(|why| explained(&why))?;
         self.listen(source.cpu, echo, answers)?.store(echo.seq, Ordering::Relaxed);
         let request = Request {
@@ -46,6 +47,7 @@ impl Control {
             payload_len: echo.bytes,
             ttl: echo.ttl.unwrap_or(TTL),
             dont_fragment: echo.dont_fragment,
+            fib,
         };
         let sent = self.cpus.call(source.cpu.index(), move |netisr| ping::send(&mut netisr.cpu, &request))?;
         sent.map_err(|why| explained(&why))

@@ -7,10 +7,10 @@ use core::ops::RangeInclusive;
 use std::collections::HashMap;
 
 use ipnet::IpNet;
-use net::fib::{self, MEMBERS_MAX, Metrics};
+use net::fib::{self, FibIndex, MEMBERS_MAX, Metrics};
 
 use super::super::control::Control;
-use super::super::routing::{Edits, StaticRoute};
+use super::super::routing::{Edits, RouteKey, StaticRoute};
 use super::super::tables::{Attached, is_link_local, is_usable};
 use crate::api::{Error, ErrorKind, Family, RouteEdit, RouteMetrics, RouteRequest};
 use crate::config::{self, RouteTarget, limits};
@@ -22,11 +22,12 @@ impl Control {
     ) -> Result<Vec<Result<(), Error>>, Error> {
         let mut changes = Edits::default();
         let mut answers: Vec<_> = edits.iter().map(|edit| self.change_route(edit, &mut changes)).collect();
-        let refused: HashMap<IpNet, fib::Error> =
+        let refused: HashMap<RouteKey, fib::Error> =
             self.publish_routes(&changes)?.iter().filter_map(net_of).collect();
         for (answer, edit) in answers.iter_mut().zip(edits).filter(|_| !refused.is_empty()) {
             if let (Ok(()), Some(why)) = (&answer, refused.get(&destination(edit))) {
-                *answer = Err(Error::new(ErrorKind::Busy, format!("route to {}: {why}", destination(edit))));
+                *answer =
+                    Err(Error::new(ErrorKind::Busy, format!("route to {}: {why}", destination(edit).1)));
             }
         }
         Ok(answers)
@@ -34,6 +35,7 @@ impl Control {
 
     fn change_route(&mut self, edit: &RouteEdit, changes: &mut Edits) -> Result<(), Error> {
         let to = destination(edit);
+        self.check_fib(to.0)?;
         let route = match edit {
             RouteEdit::Add(request) => Some(self.new_way(to, request)?),
             RouteEdit::Change(request) => Some(self.changed_way(to, request)?),
@@ -43,9 +45,20 @@ impl Control {
         Ok(())
     }
 
-    fn new_way(&self, to: IpNet, request: &RouteRequest) -> Result<StaticRoute, Error> {
-        if self.routing.get(&to).is_some() || self.is_connected(to) {
-            return Err(Error::new(ErrorKind::Exists, format!("there is a route to {to} already"))
+    /// Checks that a routing table exists.
+    pub(in super::super) fn check_fib(&self, fib: FibIndex) -> Result<(), Error> {
+        let fibs = self.routing.rib.tables();
+        if fib < fibs {
+            return Ok(());
+        }
+        let error = format!("there is no routing table {fib}: the last one is {}", fibs.saturating_sub(1));
+        Err(Error::new(ErrorKind::NotFound, error)
+            .hint("`fibs` in the configuration says how many there are"))
+    }
+
+    fn new_way(&self, to: RouteKey, request: &RouteRequest) -> Result<StaticRoute, Error> {
+        if self.routing.get(to).is_some() || self.is_connected(to) {
+            return Err(Error::new(ErrorKind::Exists, format!("there is a route to {} already", to.1))
                 .hint("use `route change`, or delete it first"));
         }
         Ok(StaticRoute {
@@ -54,7 +67,7 @@ impl Control {
         })
     }
 
-    fn changed_way(&self, to: IpNet, request: &RouteRequest) -> Result<StaticRoute, Error> {
+    fn changed_way(&self, to: RouteKey, request: &RouteRequest) -> Result<StaticRoute, Error> {
         let old = self.static_way(to)?;
         let is_led_elsewhere =
             !request.via.is_empty() || request.dev.is_some() || request.reject || request.blackhole;
@@ -62,16 +75,17 @@ impl Control {
         Ok(StaticRoute { target, metrics: metrics(&request.metrics, old.metrics)? })
     }
 
-    fn way_without(&self, to: IpNet, via: Option<IpAddr>) -> Result<Option<StaticRoute>, Error> {
+    fn way_without(&self, to: RouteKey, via: Option<IpAddr>) -> Result<Option<StaticRoute>, Error> {
         let mut route = self.static_way(to)?.clone();
         let Some(via) = via else { return Ok(None) };
-        remove_gateway(to, &mut route.target, via)?;
+        remove_gateway(to.1, &mut route.target, via)?;
         Ok(Some(route).filter(|route| route.target != RouteTarget::Via(Vec::new())))
     }
 
-    fn static_way(&self, to: IpNet) -> Result<&StaticRoute, Error> {
-        self.routing.get(&to).ok_or_else(|| {
-            if self.is_connected(to) {
+    fn static_way(&self, key: RouteKey) -> Result<&StaticRoute, Error> {
+        let to = key.1;
+        self.routing.get(key).ok_or_else(|| {
+            if self.is_connected(key) {
                 let error =
                     Error::new(ErrorKind::Invalid, format!("the route to {to} follows from an address"));
                 error.hint("it goes with the address")
@@ -81,8 +95,9 @@ impl Control {
         })
     }
 
-    fn is_connected(&self, to: IpNet) -> bool {
-        let up = self.attached.iter().filter(|interface| is_usable(interface, &self.attached));
+    fn is_connected(&self, (fib, to): RouteKey) -> bool {
+        let is_in = |interface: &&Attached| self.config.add_addr_all_fibs || interface.config.fib == fib;
+        let up = self.attached.iter().filter(|interface| is_usable(interface, &self.attached)).filter(is_in);
         let mut own = up.flat_map(|interface| interface.addresses());
         own.any(|own| {
             let prefix = IpNet::new(own.addr, own.prefix_len).map(|net| net.trunc());
@@ -90,12 +105,13 @@ impl Control {
         })
     }
 
-    pub(super) fn remove_all_routes(&mut self, family: Option<Family>) -> Result<u64, Error> {
+    pub(super) fn remove_all_routes(&mut self, fib: FibIndex, family: Option<Family>) -> Result<u64, Error> {
+        self.check_fib(fib)?;
         let wanted = |to: &IpNet| family.is_none_or(|family| family == Family::of(to.addr()));
-        let gone: Vec<IpNet> = self.routing.after(None).map(|(to, _)| to).filter(wanted).collect();
+        let gone: Vec<IpNet> = self.routing.after(fib, None).map(|(to, _)| to).filter(wanted).collect();
         let mut edits = Edits::default();
         for to in &gone {
-            self.routing.set(*to, None, &self.attached, &mut edits);
+            self.routing.set((fib, *to), None, &self.attached, &mut edits);
         }
         self.publish_routes(&edits)?;
         Ok(gone.len() as u64)
@@ -118,11 +134,16 @@ impl Control {
             let text = format!("a route has at most {MEMBERS_MAX} gateways");
             return Err(Error::new(ErrorKind::Invalid, text));
         }
-        let hops = request.via.iter().map(|gateway| self.hop(request.to, *gateway, dev));
+        let hops = request.via.iter().map(|gateway| self.hop((request.fib, request.to), *gateway, dev));
         Ok(RouteTarget::Via(hops.collect::<Result<_, _>>()?))
     }
 
-    fn hop(&self, to: IpNet, gateway: IpAddr, dev: Option<&Attached>) -> Result<config::NextHop, Error> {
+    fn hop(
+        &self,
+        (fib, to): RouteKey,
+        gateway: IpAddr,
+        dev: Option<&Attached>,
+    ) -> Result<config::NextHop, Error> {
         let invalid = |text: String| Err(Error::new(ErrorKind::Invalid, text));
         if gateway.is_ipv4() != to.addr().is_ipv4() {
             return invalid(format!("the gateway {gateway} is not of the family of {to}"));
@@ -130,7 +151,7 @@ impl Control {
         if self.tables.is_ours(gateway) {
             return invalid(format!("{gateway} is an address of this host"));
         }
-        let interface = if is_link_local(gateway) { dev } else { self.link_of(gateway, dev) };
+        let interface = if is_link_local(gateway) { dev } else { self.link_of(fib, gateway, dev) };
         match interface {
             Some(interface) => Ok(config::NextHop { gateway, interface: interface.config.name.clone() }),
             None if is_link_local(gateway) => {
@@ -140,25 +161,33 @@ impl Control {
         }
     }
 
-    /// The interface with the longest prefix around an address.
-    pub(super) fn link_of<'c>(&'c self, address: IpAddr, dev: Option<&'c Attached>) -> Option<&'c Attached> {
+    /// The interface with the longest prefix around an address; of several, one of the table.
+    pub(super) fn link_of<'c>(
+        &'c self,
+        fib: FibIndex,
+        address: IpAddr,
+        dev: Option<&'c Attached>,
+    ) -> Option<&'c Attached> {
         let candidates = dev.map_or(self.attached.as_slice(), core::slice::from_ref).iter();
         let prefixes = candidates.flat_map(|i| i.addresses().into_iter().map(move |own| (i, own)));
         let on_link = prefixes.filter(|(_, own)| own.covers(address) && !is_link_local(own.addr));
-        on_link.max_by_key(|(_, own)| own.prefix_len).map(|(interface, _)| interface)
+        on_link
+            .max_by_key(|(interface, own)| (interface.config.fib == fib, own.prefix_len))
+            .map(|(interface, _)| interface)
     }
 }
 
-/// Returns the destination of an edit.
-fn destination(edit: &RouteEdit) -> IpNet {
+/// Returns the table and the destination of an edit.
+fn destination(edit: &RouteEdit) -> RouteKey {
     match edit {
-        RouteEdit::Add(route) | RouteEdit::Change(route) => route.to.trunc(),
-        RouteEdit::Delete { to, .. } => to.trunc(),
+        RouteEdit::Add(route) | RouteEdit::Change(route) => (route.fib, route.to.trunc()),
+        RouteEdit::Delete { fib, to, .. } => (*fib, to.trunc()),
     }
 }
 
-fn net_of(refused: &fib::Refused) -> Option<(IpNet, fib::Error)> {
-    Some((IpNet::new(refused.to.addr(), refused.to.prefix_len()).ok()?, refused.error))
+fn net_of(refused: &fib::Refused) -> Option<(RouteKey, fib::Error)> {
+    let to = IpNet::new(refused.to.addr(), refused.to.prefix_len()).ok()?;
+    Some(((refused.fib, to), refused.error))
 }
 
 /// The order of the table: IPv4 first, by address, then the shorter prefix.

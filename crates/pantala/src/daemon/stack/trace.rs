@@ -106,7 +106,8 @@ impl Control {
         let (stage, text) = match step {
             Step::Hook(asked) => return (hook(asked.hook), self.answer(asked), self.rules(&asked.rules)),
             Step::Changed(headers) => ("rewrite", format!("the packet is {} now", ends(headers))),
-            Step::Route { dst, to } => ("route", format!("{dst} {}", self.route_words(*to))),
+            Step::Route { fib: 0, dst, to } => ("route", format!("{dst} {}", self.route_words(*to))),
+            Step::Route { fib, dst, to } => ("route", format!("{dst} {} (fib {fib})", self.route_words(*to))),
             Step::Next(next) => return self.next_stage(*next),
             Step::Local { headers, recipient } => ("local", local(headers, *recipient)),
             Step::Held { ifindex, next_hop } => {

@@ -67,7 +67,8 @@ impl Control {
         if self.tables.is_ours(request.src) {
             return Ok(None);
         }
-        let route = self.way_to(request.src).ok().map(|answer| answer.route);
+        let fibs = 0..self.routing.rib.tables();
+        let route = fibs.flat_map(|fib| self.way_to(fib, request.src)).next().map(|answer| answer.route);
         let hop = route.as_ref().and_then(|route| route.next_hops.first());
         let index = hop.and_then(|hop| self.interface(&hop.interface)).map(|interface| interface.index);
         index.map(Some).ok_or_else(|| {
@@ -117,11 +118,11 @@ impl Control {
                     ));
                 }
                 let hop = steps().find_map(|step| match step {
-                    Step::Route { dst, to } => Some(next_hop(*dst, *to)),
+                    Step::Route { dst, to, .. } => Some(next_hop(*dst, *to)),
                     _ => None,
                 });
                 let hop = hop.or_else(|| {
-                    let route = self.way_to(request.dst).ok()?.route;
+                    let route = self.way_to(0, request.dst).ok()?.route;
                     route.next_hops.first().and_then(|hop| hop.gateway)
                 });
                 (TraceEnd::Sent, format!("sent by {name} to {}", hop.unwrap_or(request.dst)), None)

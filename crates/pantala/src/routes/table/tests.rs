@@ -103,8 +103,8 @@ const LISTED: Told = Told::ByKernel { is_listed: true };
 fn tell(table: &mut Table, told: Told, bytes: &[u8]) {
     for message in messages(bytes) {
         match message.unwrap().content().unwrap() {
-            Content::NewRoute(route) => table.learn(&route, told, 7),
-            Content::DelRoute(route) => table.unlearn(&route, told, 7),
+            Content::NewRoute(route) => table.learn(0, &route, told, 7),
+            Content::DelRoute(route) => table.unlearn(0, &route, told, 7),
             Content::NewNextHop(next) => table.learn_next_hop(&next),
             Content::DelNextHop(id) => table.unlearn_next_hop(id),
             _ => panic!(),
@@ -139,7 +139,7 @@ fn a_route_comes_changes_and_goes() {
         let mut table = Table::default();
         tell(&mut table, Told::ByZebra, &message(24, &net.route(1, 186, 20, &net.gateway(1))));
         assert_eq!(told(&mut table, 0), [(net.to(1), 186, vec![1])]);
-        assert_eq!(table.since(net.to(1), 186), Some(7));
+        assert_eq!(table.since(0, net.to(1), 186), Some(7));
         tell(&mut table, Told::ByZebra, &message(24, &net.route(1, 186, 20, &net.several(&[2, 3]))));
         assert_eq!(told(&mut table, 0), [(net.to(1), 186, vec![2, 3])]);
         // Said again, it is no news.

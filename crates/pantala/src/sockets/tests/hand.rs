@@ -97,8 +97,9 @@ pub(super) fn netisr(sleeper: &Sleeper) -> (Netisr, Remote) {
         metric: 0,
         published: Arc::default(),
         twin: net::tables::Twin::None,
+        fib: 0,
     };
-    let config = Config { generation: 1, ifs: vec![lan], routes: Vec::new(), forwarding: false };
+    let config = Config { generation: 1, ifs: vec![lan], ..Config::default() };
     let pool = Arena::carve(1, BUFFERS, false).unwrap().remove(0);
     let (peers, inbox, remote) = mesh(&[sleeper.waker()]).remove(0);
     let tables = Arc::new(Tables::new(config));

@@ -17,19 +17,19 @@ fn changes_reach_the_stack() {
         (
             "route add 10.9.0.0/16 192.0.2.7",
             "add net 10.9.0.0/16: gateway 192.0.2.7\n",
-            "add RouteRequest { to: 10.9.0.0/16, via: [192.0.2.7], dev: None, reject: false, blackhole: false, \
+            "add RouteRequest { fib: 0, to: 10.9.0.0/16, via: [192.0.2.7], dev: None, reject: false, blackhole: false, \
              metrics: RouteMetrics { mtu: None, msl_ms: None, initial_window: None } }",
         ),
         (
             "route add -inet6 default fe80::1 dev lan",
             "add net default: gateway fe80::1\n",
-            "add RouteRequest { to: ::/0, via: [fe80::1], dev: Some(\"lan\"), reject: false, blackhole: false, \
+            "add RouteRequest { fib: 0, to: ::/0, via: [fe80::1], dev: Some(\"lan\"), reject: false, blackhole: false, \
              metrics: RouteMetrics { mtu: None, msl_ms: None, initial_window: None } }",
         ),
         (
             "route change default -mtu 1400",
             "change net default\n",
-            "change RouteRequest { to: 0.0.0.0/0, via: [], dev: None, reject: false, blackhole: false, \
+            "change RouteRequest { fib: 0, to: 0.0.0.0/0, via: [], dev: None, reject: false, blackhole: false, \
              metrics: RouteMetrics { mtu: Some(1400), msl_ms: None, initial_window: None } }",
         ),
         ("route flush -inet6", "7 routes deleted\n", "flush Some(Inet6)"),

@@ -31,7 +31,7 @@ impl Fake {
         self.tell(match edit {
             RouteEdit::Add(route) => format!("add {route:?}"),
             RouteEdit::Change(route) => format!("change {route:?}"),
-            RouteEdit::Delete { to, via } => format!("delete {to} via {via:?}"),
+            RouteEdit::Delete { to, via, .. } => format!("delete {to} via {via:?}"),
         });
         Ok(())
     }
@@ -139,7 +139,7 @@ impl Stack for Fake {
         Ok(routes.filter(family).take(page.limit.unwrap_or(usize::MAX).min(3)).collect())
     }
 
-    fn route_to(&mut self, to: IpAddr) -> Answer<RouteAnswer> {
+    fn route_to(&mut self, _fib: u8, to: IpAddr) -> Answer<RouteAnswer> {
         let best =
             routes().into_iter().filter(|route| route.to.contains(&to)).max_by_key(|r| r.to.prefix_len());
         let route = best.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no route leads to {to}")))?;
@@ -150,7 +150,7 @@ impl Stack for Fake {
         Ok(edits.iter().map(|edit| self.edit_route(edit)).collect())
     }
 
-    fn flush_routes(&mut self, family: Option<Family>) -> Answer<u64> {
+    fn flush_routes(&mut self, _fib: u8, family: Option<Family>) -> Answer<u64> {
         self.tell(format!("flush {family:?}"));
         Ok(7)
     }
@@ -354,6 +354,7 @@ const ETHERNET: &[InterfaceFlag] = &[
 
 fn loopback() -> Interface {
     Interface {
+        fib: 0,
         metric: 0,
         twin: None,
         twin_of: None,
@@ -404,6 +405,7 @@ fn lan() -> Interface {
         counters: InterfaceCounters { rx_packets, ..InterfaceCounters::default() },
     };
     Interface {
+        fib: 0,
         metric: 0,
         twin: None,
         twin_of: None,
@@ -458,6 +460,7 @@ fn lan() -> Interface {
 
 fn wan() -> Interface {
     Interface {
+        fib: 0,
         metric: 0,
         twin: None,
         twin_of: None,
@@ -498,6 +501,7 @@ fn routes() -> Vec<Route> {
         weight: 1,
     };
     let route = |to: &str, action, origin, next_hops| Route {
+        fib: 0,
         to: to.parse().unwrap(),
         action,
         next_hops,

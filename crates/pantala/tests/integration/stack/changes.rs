@@ -25,6 +25,7 @@ fn routes_lead_where_they_are_told_to() {
     server.add_address("lan", "198.51.100.1/24".parse().unwrap()).unwrap();
     let to = "198.51.100.0/24".parse().unwrap();
     let way = RouteRequest {
+        fib: 0,
         to,
         via: vec![SERVER[0].parse().unwrap()],
         dev: None,

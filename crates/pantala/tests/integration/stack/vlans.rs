@@ -66,7 +66,7 @@ fn a_vlan_is_as_up_as_its_trunk() {
     for (below, addr) in [("lan", SERVERS[0]), ("lan", SERVERS[3]), ("outer", SERVERS[2])] {
         assert!(is_heard(&client, 0, addr, 1000), "{addr}");
         set(below, false);
-        let to = server.admin().route_to(addr.parse().unwrap());
+        let to = server.admin().route_to(0, addr.parse().unwrap());
         assert!(to.is_err(), "{addr}: {to:?}");
         set(below, true);
         server.wait_ready(PATIENCE).unwrap();

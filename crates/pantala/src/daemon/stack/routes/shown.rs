@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use ipnet::IpNet;
-use net::fib::{Hop, Listed, Metrics, Origin, Prefix, To};
+use net::fib::{FibIndex, Hop, Listed, Metrics, Origin, Prefix, To};
 use net::ip6::autoconf::Status;
 use net::tables::{IfAddr, Ifnet};
 use net::time::Instant;
@@ -25,17 +25,18 @@ impl Control {
     pub(in super::super) fn list_routes(&self, page: &RoutePage) -> Result<Vec<Route>, Error> {
         let wanted = |to: IpNet| page.family.is_none_or(|family| family == Family::of(to.addr()));
         let limit = page.limit.unwrap_or(usize::MAX);
+        self.check_fib(page.fib)?;
         let links = self.advertised()?;
-        let table = self.routing.rib.after(page.after.and_then(routing::prefix));
+        let table = self.routing.rib.after(page.fib, page.after.and_then(routing::prefix));
         let used = table.filter_map(|listed| self.used(&listed, &links)).filter(|route| wanted(route.to));
         let mut routes: Vec<Route> = used.take(limit).collect();
         let last = routes.last().filter(|_| routes.len() >= limit).map(|last| order(last.to));
         let is_listed = |to: IpNet| last.is_none_or(|last| order(to) <= last);
-        let statics = self.routing.after(page.after).take_while(|(to, _)| is_listed(*to));
-        let idle = statics.filter(|(to, _)| wanted(*to) && self.is_idle(*to));
-        routes.extend(idle.map(|(to, route)| idle_route(to, route)));
+        let statics = self.routing.after(page.fib, page.after).take_while(|(to, _)| is_listed(*to));
+        let idle = statics.filter(|(to, _)| wanted(*to) && self.is_idle(page.fib, *to));
+        routes.extend(idle.map(|(to, route)| idle_route(page.fib, to, route)));
         let is_behind = |to: IpNet| page.after.is_none_or(|after| order(to) > order(after));
-        let scoped = self.scoped_routes().filter(|route| is_behind(route.to) && wanted(route.to));
+        let scoped = self.scoped_routes(page.fib).filter(|route| is_behind(route.to) && wanted(route.to));
         routes.extend(scoped);
         routes.sort_by_key(|route| order(route.to));
         if let Some(last) =
@@ -46,11 +47,12 @@ impl Control {
         Ok(routes)
     }
 
-    pub(in super::super) fn way_to(&self, to: IpAddr) -> Result<RouteAnswer, Error> {
+    pub(in super::super) fn way_to(&self, fib: FibIndex, to: IpAddr) -> Result<RouteAnswer, Error> {
+        self.check_fib(fib)?;
         let links = self.advertised()?;
-        let used = || self.routing.rib.lookup(to).and_then(|listed| self.route(&listed, &links));
+        let used = || self.routing.rib.lookup(fib, to).and_then(|listed| self.route(&listed, &links));
         let route = if is_link_local(to) {
-            self.scoped_routes()
+            self.scoped_routes(fib)
                 .filter(|route| route.to.contains(&to))
                 .max_by_key(|route| route.to.prefix_len())
         } else {
@@ -73,8 +75,8 @@ impl Control {
     }
 
     /// The route to a prefix that is in force, as a reader of changes is told it: without what passes with time.
-    pub(in super::super) fn route_in_force(&self, to: Prefix) -> Option<Route> {
-        let route = self.used(&self.routing.rib.get(to)?, &[])?;
+    pub(in super::super) fn route_in_force(&self, fib: FibIndex, to: Prefix) -> Option<Route> {
+        let route = self.used(&self.routing.rib.get(fib, to)?, &[])?;
         Some(Route { expires_s: None, age_s: None, ..route })
     }
 
@@ -93,8 +95,9 @@ impl Control {
             Origin::Dynamic(_) => RouteOrigin::Dynamic,
             Origin::Learned => RouteOrigin::Advertised,
         };
-        let (protocol, distance, age_s) = self.announced(listed.to, listed.in_force().0);
+        let (protocol, distance, age_s) = self.announced(listed.fib, listed.to, listed.in_force().0);
         Some(Route {
+            fib: listed.fib,
             to: IpNet::new(listed.to.addr(), listed.to.prefix_len()).ok()?,
             action: match first.to {
                 To::Local { .. } => RouteAction::Local,
@@ -117,9 +120,14 @@ impl Control {
     }
 
     /// Protocol, distance and age of a route, if a protocol has announced it.
-    fn announced(&self, to: Prefix, origin: Origin) -> (Option<String>, Option<u8>, Option<u64>) {
+    fn announced(
+        &self,
+        fib: FibIndex,
+        to: Prefix,
+        origin: Origin,
+    ) -> (Option<String>, Option<u8>, Option<u64>) {
         let Origin::Dynamic(protocol) = origin else { return (None, None, None) };
-        let since = self.route_sources.since(to, protocol);
+        let since = self.route_sources.since(fib, to, protocol);
         let age = since.map(|since| u64::from(route_sources::now().saturating_sub(since)));
         (Some(protocol::name(protocol.number)), Some(protocol.distance), age)
     }
@@ -145,14 +153,14 @@ impl Control {
     }
 
     /// Whether a static route has no interface that is up.
-    fn is_idle(&self, to: IpNet) -> bool {
-        let listed = routing::prefix(to).and_then(|prefix| self.routing.rib.get(prefix));
+    fn is_idle(&self, fib: FibIndex, to: IpNet) -> bool {
+        let listed = routing::prefix(to).and_then(|prefix| self.routing.rib.get(fib, prefix));
         listed.is_none_or(|listed| listed.of(Origin::Static).is_none())
     }
 
     /// Link-local prefixes and addresses of interfaces that are up. They stand in no table: the sender names the link.
-    fn scoped_routes(&self) -> impl Iterator<Item = Route> + '_ {
-        let up = self.tables.ifnets().filter(|ifnet| ifnet.up);
+    fn scoped_routes(&self, fib: FibIndex) -> impl Iterator<Item = Route> + '_ {
+        let up = self.tables.ifnets().filter(move |ifnet| ifnet.up && ifnet.fib == fib);
         up.flat_map(|ifnet| {
             let own = ifnet.addrs.iter().filter(|own| is_link_local(own.addr));
             own.flat_map(|own| [on_link(*own, ifnet), local(*own, ifnet)]).flatten()
@@ -173,7 +181,7 @@ fn expires(to: Prefix, route: To, links: &[Status], now: Instant) -> Option<u64>
 }
 
 /// A static route whose interfaces are all down.
-fn idle_route(to: IpNet, route: &StaticRoute) -> Route {
+fn idle_route(fib: FibIndex, to: IpNet, route: &StaticRoute) -> Route {
     let on_link = |name: &String| vec![NextHop { gateway: None, interface: name.clone(), weight: 1 }];
     let (action, next_hops) = match &route.target {
         RouteTarget::Via(hops) => {
@@ -190,6 +198,7 @@ fn idle_route(to: IpNet, route: &StaticRoute) -> Route {
     };
     let (metrics, origin) = (shown_metrics(route.metrics), RouteOrigin::Static);
     Route {
+        fib,
         to,
         action,
         next_hops,
@@ -225,6 +234,7 @@ fn local(own: IfAddr, ifnet: &Ifnet) -> Option<Route> {
 
 fn connected(to: IpNet, action: RouteAction, ifnet: &Ifnet) -> Route {
     Route {
+        fib: ifnet.fib,
         to,
         action,
         next_hops: vec![NextHop { gateway: None, interface: ifnet.name.clone(), weight: 1 }],

@@ -1,0 +1,130 @@
+//! Several routing tables: uplinks that rules choose, and customers with the same addresses.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use dev::netlink::Route;
+use ipnet::IpNet;
+
+use crate::firewall::section;
+use crate::lab::{Attach, Family, Host, Lab, Link};
+use crate::pantala::Pantala;
+use crate::socket::{datagram_arrives, ping, stream_arrives};
+
+/// A network behind both uplinks.
+fn far(family: Family) -> IpNet {
+    family.pick("198.18.0.0/24", "2001:db8::/48").parse().unwrap()
+}
+
+/// The address that both uplinks have there.
+fn behind(family: Family) -> IpAddr {
+    family.pick("198.18.0.1", "2001:db8::1").parse().unwrap()
+}
+
+/// Host `host` of network `net`, which each customer has.
+fn customers(family: Family, net: u8, host: u8) -> IpNet {
+    let v4 = Ipv4Addr::new(172, 16, net, host);
+    let v6 = Ipv6Addr::new(0xfd99, 0, 0, net.into(), 0, 0, 0, host.into());
+    IpNet::new_assert(family.pick(v4.into(), v6.into()), family.pick(24, 64))
+}
+
+/// A static route in the configuration.
+fn route(fib: u8, to: IpNet, target: &str) -> String {
+    format!("[[route]]\nfib = {fib}\nto = \"{to}\"\n{target}\n")
+}
+
+fn announce(host: &Host, own: IpAddr) {
+    let net = IpNet::new_assert(own, far(Family::of(own)).prefix_len());
+    host.netns.netlink().unwrap().add_address("lo", net).unwrap();
+}
+
+fn links() -> Vec<Link> {
+    [Attach::Native, Attach::Native, Attach::Tap].map(Link::new).to_vec()
+}
+
+fn a_rule_chooses_the_uplink_of_another_table() {
+    let test = "fibs::a_rule_chooses_the_uplink_of_another_table";
+    let Some(mut lab) = Lab::without_pantala(test, &links()) else { return };
+    let mut more = String::new();
+    for family in Family::BOTH {
+        let [first, second] = [1, 2].map(|at: usize| format!("via = [\"{}\"]", lab.hosts[at].addr(family)));
+        let lan = IpNet::new_assert(lab.hosts[0].router(family), family.pick(24, 64)).trunc();
+        more += &(route(0, far(family), &first) + &route(1, far(family), &second));
+        more += &route(1, lan, "dev = \"if1\"");
+        (1..3).for_each(|at| announce(&lab.hosts[at], behind(family)));
+    }
+    let uplink = "name = \"if3\"\n";
+    let config = lab.config(&(more + &section("allow", ""))).replace(uplink, &format!("{uplink}fib = 1\n"));
+    lab.pantala = Some(Pantala::start(&lab.router, &format!("fibs = 2\n{config}")));
+    lab.attach();
+    let [lan, first, second] = [0, 1, 2].map(|at: usize| &lab.hosts[at].netns);
+    let pantala = lab.pantala();
+    lab.both(|family| assert!(datagram_arrives(lan, first, behind(family), 100), "table 0"));
+    pantala.shows("ipfw add 10 setfib 1 ip from any to any in recv if1");
+    lab.both(|family| {
+        assert!(datagram_arrives(lan, second, behind(family), 100), "table 1");
+        assert!(stream_arrives(lan, second, behind(family), 100_000).unwrap(), "and its answers come back");
+        let source = lab.hosts[0].addr(family);
+        let why = pantala.shows(&format!("why {source} {} udp 9 from if1", behind(family)));
+        assert!(why.contains("(fib 1)") && why.contains("if3"), "{why}");
+        // Of its own packets, it says so itself.
+        let own = pantala.shows(&format!("ping -F 1 -c 1 {}", behind(family)));
+        assert!(own.contains(" 0.0% packet loss") || own.contains(" 0% packet loss"), "{own}");
+        let listed = pantala.json("netstat -rn -F 1");
+        let of = |to: IpNet| listed.as_array().unwrap().iter().find(|route| route["to"] == to.to_string());
+        assert_eq!(of(far(family)).unwrap()["fib"], 1);
+        // A route by hand, and away again: only table 1 has it.
+        let host = IpNet::from(behind(family));
+        let via = lab.hosts[1].addr(family);
+        pantala.shows(&format!("route add -fib 1 {host} {via}"));
+        assert!(datagram_arrives(lan, first, behind(family), 100), "the longer prefix of table 1");
+        let get = |fib: u8| {
+            pantala.json(&format!("route get -fib {fib} {}", behind(family)))["route"]["to"].clone()
+        };
+        assert_eq!((get(1), get(0)), (host.to_string().into(), far(family).to_string().into()));
+        pantala.shows(&format!("route delete -fib 1 {host}"));
+        assert!(datagram_arrives(lan, second, behind(family), 100));
+    });
+    let said = pantala.command("route add -fib 9 192.0.2.0/24 -blackhole");
+    assert!(said.code != Some(0) && said.err.contains("no routing table 9"), "{said:?}");
+    assert!(pantala.shows("ifconfig if3").contains("\tfib: 1\n"));
+}
+
+fn two_customers_have_the_same_addresses_in_two_tables() {
+    let test = "fibs::two_customers_have_the_same_addresses_in_two_tables";
+    let attached = [Attach::Native, Attach::Tap, Attach::Native, Attach::Tap];
+    let Some(mut lab) = Lab::without_pantala(test, &attached.map(Link::new)) else { return };
+    let mut config = lab.config("");
+    for (number, fib, net) in [(1_u8, 1, 1), (2, 1, 2), (3, 2, 1), (4, 2, 2)] {
+        let own = Family::BOTH.map(|family| format!("\"{}\"", customers(family, net, 1))).join(", ");
+        let (name, address) = (format!("name = \"if{number}\"\n"), "address = [");
+        let section = config.find(&name).unwrap();
+        let at = section + config[section..].find(address).unwrap() + address.len();
+        config.insert_str(at, &format!("{own}, "));
+        config = config.replace(&name, &format!("{name}fib = {fib}\n"));
+    }
+    lab.pantala = Some(Pantala::start(&lab.router, &format!("fibs = 3\n{config}")));
+    lab.attach();
+    for (host, net) in lab.hosts.iter().zip([1, 2, 1, 2]) {
+        let mut netlink = host.netns.netlink().unwrap();
+        for family in Family::BOTH {
+            netlink.add_address("eth0", customers(family, net, 2)).unwrap();
+            let (to, via) = (customers(family, 3 - net, 0), customers(family, net, 1).addr());
+            netlink.add_route(&Route { to, via: Some(via), ifindex: None }).unwrap();
+        }
+    }
+    lab.both(|family| {
+        let there = customers(family, 2, 2).addr();
+        for (from, to) in [(0, 1), (2, 3)] {
+            let [from, to] = [from, to].map(|at: usize| &lab.hosts[at].netns);
+            assert!(datagram_arrives(from, to, there, 100), "to the customer's own host");
+            assert!(stream_arrives(from, to, there, 100_000).unwrap());
+            let own = customers(family, 1, 1).addr();
+            assert_eq!(ping(from, own, 1), 1, "the router answers by the customer's table");
+        }
+    });
+}
+
+harness::tests![
+    a_rule_chooses_the_uplink_of_another_table,
+    two_customers_have_the_same_addresses_in_two_tables,
+];
