@@ -76,7 +76,7 @@ pub fn sending_rate(eal: &Eal, port: u16, window: Duration) -> Result<f64> {
     rate_of(eal, port, "opackets", window)
 }
 
-/// How fast a counter of `port` grows, per second: the median of a few slices.
+/// Growth of a counter of `port`, per second: the median of a few slices.
 pub fn rate_of(eal: &Eal, port: u16, counter: &str, window: Duration) -> Result<f64> {
     let telemetry = eal.telemetry()?;
     process::pause(WARM_UP)?;

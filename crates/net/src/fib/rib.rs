@@ -230,7 +230,7 @@ impl Rib {
         Self::with_tables(bounds, 1)
     }
 
-    /// So many tables without routes, one at least and [`FIBS_MAX`] at the most: each with room for as many as `bounds` says,
+    /// Makes `count` tables without routes, one at least and [`FIBS_MAX`] at the most: each with room for as many as `bounds` says,
     /// and all with that many next hops together.
     ///
     /// # Errors

@@ -232,13 +232,6 @@ impl Tables {
         if fib < self.fib.tables() { fib } else { 0 }
     }
 
-    /// The table that packets are routed by which come in by this interface.
-    #[inline]
-    #[must_use]
-    pub fn fib_by(&self, rcvif: IfIndex) -> &Fib {
-        if self.fib.is_alone() { &self.fib } else { self.fib.table(self.chosen(0, rcvif)) }
-    }
-
     /// The table that a packet is routed by: see [`Self::fib_of`].
     #[inline]
     #[must_use]
@@ -284,7 +277,7 @@ pub struct Derived {
 }
 
 /// The routes that follow from the addresses of interfaces that are up: in the table of each interface, or in `all` tables.
-/// Of several interfaces with one prefix in a table, the first has it.
+/// The first of several interfaces with one prefix in a table has it.
 #[must_use]
 pub fn derived(ifs: &[Ifnet], all: Option<FibIndex>) -> Vec<Derived> {
     let fibs = |own: FibIndex| if let Some(count) = all { 0..count } else { own..own.saturating_add(1) };

@@ -64,7 +64,7 @@ pub struct Selection {
     pub snap_len: usize,
     /// The filter, of frames that begin with an Ethernet header.
     pub filter: Option<Program<Box<[Insn]>>>,
-    /// Of how many received packets one is looked at, on average and by chance; `None` for each. What is sent or dropped is
+    /// Samples one of so many received packets, on average and by chance; `None` looks at each. What is sent or dropped is
     /// not sampled.
     pub sampling: Option<NonZeroU32>,
 }
@@ -253,7 +253,7 @@ impl Captures {
         of_each.for_each(|capture| capture.see(tables, seen, untagged));
     }
 
-    /// Those of the frames that are chosen, for captures that do not look at each. Only their first buffer is seen.
+    /// Shows chosen frames to captures that do not look at each. Only their first buffer is seen.
     fn sample(&mut self, (at, ifindex): (Instant, IfIndex), tables: &Tables, frames: &PktVec) {
         let Self { list, untagged, .. } = self;
         for capture in list {

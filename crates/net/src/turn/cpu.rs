@@ -66,7 +66,8 @@ pub struct Cpu {
     pub epoch: u32,
     /// Free buffers.
     pub pool: Pool,
-    /// Whether packets that are routed take a detour: past the firewall, or by the flow cache.
+    /// Whether packets that are routed take a detour: past the firewall, by the flow cache, or because there are
+    /// several routing tables.
     pub takes_detour: bool,
     /// Hooks of the firewall that have rules.
     pub hooks: Hooks,

@@ -248,7 +248,7 @@ impl View {
 }
 
 /// The routing tables; `route show` shows the same.
-/// Those of one table.
+/// Shows the routes of one table.
 pub(crate) fn show_routes(family: Option<Family>, fib: u8, session: &mut Session<'_>) -> Result<(), Failure> {
     let mut routes: Vec<Route> = Vec::new();
     loop {

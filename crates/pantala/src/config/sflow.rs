@@ -17,7 +17,7 @@ const HEADER_MAX: u32 = 512;
 pub struct Sflow {
     /// The collector, which is reached by the kernel.
     pub collector: SocketAddr,
-    /// Of how many received frames one is told, on average.
+    /// Number of received frames of which one is told, on average.
     pub sampling: NonZeroU32,
     /// Seconds between two tellings of each interface's counters.
     pub polling_s: u32,

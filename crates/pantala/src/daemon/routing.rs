@@ -55,7 +55,7 @@ pub(crate) fn is_led_elsewhere(statics: &Statics, fib: FibIndex, prefix: Prefix,
 }
 
 impl Routing {
-    /// So many tables without routes, and room for full tables of the Internet in each.
+    /// Makes `count` tables without routes, with room for a full table of the Internet in each.
     pub(crate) fn new(fibs: FibIndex, addr_all_fibs: bool) -> std::io::Result<Self> {
         let rib = Rib::with_tables(Bounds::INTERNET, fibs)?;
         Ok(Self {

@@ -77,7 +77,7 @@ pub(crate) struct Measure {
     sessions: Vec<Session>,
     /// Frames by their stamps, if that is recorded.
     pub(crate) timeline: Option<Timeline>,
-    /// Those of other senders, which are counted apart.
+    /// Frames of other senders, counted apart.
     pub(crate) apart: Vec<Measure>,
 }
 

@@ -28,7 +28,7 @@ const IF_TYPE_OTHER: u32 = 1;
 pub(crate) struct FlowSample {
     /// The interface that received it.
     pub(crate) ifindex: u32,
-    /// Of how many frames one is sampled.
+    /// Number of frames of which one is sampled.
     pub(crate) rate: u32,
     /// Frames that the interface has received, of which samples are taken.
     pub(crate) pool: u64,

@@ -129,7 +129,7 @@ fn verrevpath_asks_the_table_of_the_packet() {
 /// A router for two customers whose networks have the same addresses, each in a table of its own.
 struct Customers {
     world: World,
-    /// Of each customer the stations of networks 1 and 2.
+    /// Stations of networks 1 and 2 of each customer.
     stations: [[StationId; 2]; 2],
 }
 

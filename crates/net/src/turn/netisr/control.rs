@@ -78,13 +78,13 @@ impl Netisr {
             share: placement.share(parts.id),
             stamp: Stamp::of(parts.tables.generation),
             epoch: 0,
+            takes_detour: !parts.tables.fib.is_alone(),
             tables: parts.tables,
             pool: parts.pool,
             ifqs,
             peers: parts.peers,
             routes: CachedRoutes::default(),
             adjs: Adjs::default(),
-            takes_detour: false,
             hooks: Hooks::default(),
             firewall: None,
             flows: None,
@@ -156,6 +156,7 @@ impl Netisr {
         ifq::drop_pending(&mut self.cpu);
         self.cpu.restamp(Stamp::of(tables.generation));
         self.cpu.tables = tables;
+        self.settle_detour();
         self.cpu.adjs.make_all_stale();
         neigh::tables_changed(&mut self.cpu);
         fdb::tables_changed(&mut self.cpu);
@@ -220,7 +221,8 @@ impl Netisr {
     }
 
     fn settle_detour(&mut self) {
-        self.cpu.takes_detour = self.cpu.flows.is_some() || self.cpu.hooks.has_of_ip();
+        self.cpu.takes_detour =
+            self.cpu.flows.is_some() || self.cpu.hooks.has_of_ip() || !self.cpu.tables.fib.is_alone();
     }
 
     /// Begins a program on this CPU.

@@ -247,11 +247,20 @@ impl Work {
         cpu.counters.add(Count::HandoffOut, handed_off);
     }
 
-    /// Second and third pass over a lane: look all destinations up, then do what the routes say.
-    #[inline(never)]
+    /// Second and third pass over a lane, if there is anything in it.
+    #[inline(always)]
     pub(super) fn route<F: Routed>(&mut self, cpu: &mut Cpu) {
+        if !F::lane(self).0.pkts.is_empty() {
+            self.route_all::<F>(cpu);
+        }
+    }
+
+    /// Looks all destinations of a lane up, then does what the routes say.
+    #[inline(never)]
+    fn route_all<F: Routed>(&mut self, cpu: &mut Cpu) {
         let (lane, scratch) = F::lane(self);
         let count = lane.pkts.len();
+        // The loops below are better for knowing it.
         if count == 0 {
             return;
         }
@@ -262,27 +271,12 @@ impl Work {
         }
         let Scratch { hops, next, .. } = scratch;
         F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
-        if !cpu.tables.fib.is_alone() {
-            look_up_by_table::<F>(&cpu.tables, &lane.pkts, hops);
-        }
         if cpu.watched {
             trace::routed(cpu, lane.pkts.iter().next(), hops[0]);
         }
         match forward_usual::<F>(cpu, &mut lane.pkts, hops, next) {
             Some((outif, bytes)) => ifq::output_all(cpu, &mut lane.pkts, outif, bytes),
             None => forward_singly::<F>(cpu, &mut lane.pkts, hops, next),
-        }
-    }
-}
-
-/// Looks those packets of a lane up again that are not routed by table 0.
-#[cold]
-#[inline(never)]
-fn look_up_by_table<F: Routed>(tables: &Tables, pkts: &PktVec, hops: &mut [HopId; CHUNK]) {
-    for (pkt, hop) in pkts.iter().zip(hops) {
-        let fib = tables.fib_of(pkt);
-        if fib != 0 {
-            *hop = tables.fib.table(fib).lookup(F::dst(pkt));
         }
     }
 }

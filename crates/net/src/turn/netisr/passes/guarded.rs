@@ -6,16 +6,28 @@ use ipfw::rule::Hook;
 use pkt::{Pkt, PktVec};
 
 use super::super::{CHUNK, bits, dispatch};
-use super::{Lane, Routed, Scratch, forward_singly, forward_usual, look_up_by_table};
+use super::{Lane, Routed, Scratch, forward_singly, forward_usual};
 use crate::fib::{HopId, flow_hash};
 use crate::flow::Flows;
 use crate::ip::forward;
-use crate::link::tables::IfIndex;
+use crate::link::tables::{IfIndex, Tables};
 use crate::out::ifq;
 use crate::turn::cpu::Cpu;
 use crate::turn::next::Next;
 use crate::turn::trace;
 use crate::{firewall, flow};
+
+/// Looks those packets of a lane up again that are not routed by table 0.
+#[cold]
+#[inline(never)]
+fn look_up_by_table<F: Routed>(tables: &Tables, pkts: &PktVec, hops: &mut [HopId; CHUNK]) {
+    for (pkt, hop) in pkts.iter().zip(hops) {
+        let fib = tables.fib_of(pkt);
+        if fib != 0 {
+            *hop = tables.fib.table(fib).lookup(F::dst(pkt));
+        }
+    }
+}
 
 /// Asks, looks all destinations up, asks again, and sends on.
 #[inline(never)]

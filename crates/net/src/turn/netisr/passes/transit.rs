@@ -181,8 +181,7 @@ impl Work {
         let bytes = headers.len[..count].iter().fold(0, |sum: u32, len| sum.wrapping_add(*len));
         count_received(cpu, ifindex, count, bytes as usize);
         cpu.counters.add(F::RECEIVED, count as u64);
-        // Frames are from one interface, and nothing has chosen another table for them.
-        F::lookup(cpu.tables.fib_by(ifindex), &lane.keys[..count], &mut hops[..count]);
+        F::lookup(&cpu.tables.fib, &lane.keys[..count], &mut hops[..count]);
         let (sent, together) = headers.forward::<F>(cpu, &mut lane.pkts, hops, next);
         match together {
             Some((outif, bytes)) => ifq::output_all(cpu, &mut lane.pkts, outif, bytes),
