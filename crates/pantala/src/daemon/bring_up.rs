@@ -52,7 +52,6 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
     let (buffers, umem) = (arena.slots(), SharedUmem::new(arena));
     let cpus = Cpus::start(&config.cpus, config.pinned, pools, config.polling, config.seccomp)?;
     let count = u32::try_from(config.cpus.len()).unwrap_or(u32::MAX);
-    let (wires, users) = (config.wires.clone(), device::SocketUsers::of(&config));
     let workshop = Workshop {
         netlink,
         buffers,
@@ -60,9 +59,9 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         cpus: count,
         memory,
         busy_poll: config.polling.policy == Policy::Always,
-        wires,
+        wires: config.wires.clone(),
         memif: None,
-        users,
+        users: device::SocketUsers::of(&config),
         patience: device::takeover::PATIENCE,
         offload: cpus.offload.clone(),
     };

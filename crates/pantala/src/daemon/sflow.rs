@@ -43,7 +43,7 @@ impl Control {
     }
 
     /// Attaches the capture of samples to all netisrs.
-    fn begin_samples(&mut self, settings: &Sflow) -> Result<(), Error> {
+    fn begin_samples(&self, settings: &Sflow) -> Result<(), Error> {
         let selection = Arc::new(Selection {
             interfaces: None,
             places: Places { rx: true, ..Places::default() },
@@ -65,7 +65,7 @@ impl Control {
         Ok(())
     }
 
-    fn end_samples(&mut self) {
+    fn end_samples(&self) {
         for cpu in 0..self.cpus.iter().count() {
             // A netisr that does not answer is about to end. The memory of its buffer is given back here.
             let _ = self.cpus.call(cpu, |netisr| capture::detach(&mut netisr.cpu, SAMPLES));
@@ -73,7 +73,7 @@ impl Control {
     }
 
     /// Returns what was sampled since the last call.
-    fn take_samples(&mut self) -> Result<(Vec<Buffer>, Counts), Error> {
+    fn take_samples(&self) -> Result<(Vec<Buffer>, Counts), Error> {
         let (mut taken, mut counts) = (Vec::new(), Counts::default());
         for cpu in 0..self.cpus.iter().count() {
             let empty = Buffer::new(STORE);
@@ -102,8 +102,7 @@ struct Running {
 impl Running {
     fn open(settings: Sflow, control: &Arc<Mutex<Control>>) -> Result<Self, String> {
         let (socket, agent) = socket(&settings).map_err(|why| why.to_string())?;
-        let mut control = locked(control);
-        control.begin_samples(&settings).map_err(|why| why.error)?;
+        locked(control).begin_samples(&settings).map_err(|why| why.error)?;
         Ok(Self {
             settings,
             stream: Stream::new(agent),

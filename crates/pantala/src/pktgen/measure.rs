@@ -78,7 +78,7 @@ pub(crate) struct Measure {
     /// Frames by their stamps, if that is recorded.
     pub(crate) timeline: Option<Timeline>,
     /// Frames of other senders, counted apart.
-    pub(crate) apart: Vec<Measure>,
+    pub(crate) apart: Vec<Self>,
 }
 
 #[derive(Clone, Debug)]

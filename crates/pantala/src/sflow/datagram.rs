@@ -162,6 +162,7 @@ fn tagged(kind: u32, body: Words) -> Vec<u8> {
 }
 
 /// A counter of 32 bits: it wraps.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half")]
 const fn low(count: u64) -> u32 {
     (count & u32::MAX as u64) as u32
 }
