@@ -45,7 +45,7 @@
 //! server.begin_on_all(|| Service::new(Kind::Echo, at, Settings::default()))?;
 //!
 //! // All that the admin API shows and changes is there for the program, too.
-//! let way = client.admin().route_to("192.0.2.1".parse()?)?;
+//! let way = client.admin().route_to(0, "192.0.2.1".parse()?)?;
 //! assert_eq!(way.source, Some("192.0.2.2".parse()?));
 //!
 //! client.stop()?;

@@ -281,7 +281,7 @@ mod tests {
             ("link set lan mtuu 1", "did you mean `mtu`?"),
             ("link add v10 type vlan id 10", "a VLAN needs `link INTERFACE`"),
             ("link add t0 type ipip local 192.0.2.1", "both ends"),
-            ("link add t0 type dummy", "known are vlan"),
+            ("link add t0 type veth", "known are vlan"),
             ("link add b0 type bridge", "create addm"),
             ("link set lan1 nomaster", "deletem"),
             ("link add t0 type gre local 192.0.2.1 remote 192.0.2.2", "called gre0"),

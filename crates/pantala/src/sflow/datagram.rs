@@ -236,10 +236,10 @@ mod tests {
         let sample: Vec<u32> = (0..16).map(|at| word(&datagram, 28 + 4 * at)).collect();
         assert_eq!(sample[0], FLOW_SAMPLE);
         // Number, source, rate, pool, drops, input, output, records; then the record's kind and length.
-        assert_eq!(sample[2..11], [1, 3, 100, 5, 2, 3, 0, 1, RAW_HEADER, 16 + 64]);
-        assert_eq!(sample[11..15], [ETHERNET, 1004, 4, 61]);
-        assert_eq!(datagram[88..88 + 61], [0xab; 61]);
-        assert_eq!(datagram[88 + 61..], [0; 3]);
+        assert_eq!(sample[2..12], [1, 3, 100, 5, 2, 3, 0, 1, RAW_HEADER, 16 + 64]);
+        assert_eq!(sample[12..16], [ETHERNET, 1004, 4, 61]);
+        assert_eq!(datagram[92..92 + 61], [0xab; 61]);
+        assert_eq!(datagram[92 + 61..], [0; 3]);
     }
 
     #[test]
@@ -264,6 +264,6 @@ mod tests {
         (raw.is_ethernet, raw.bytes[0]) = (false, 0x60);
         let datagram = stream.datagram(0, &mut &[Sample::Flow(raw)][..]);
         assert_eq!((word(&datagram, 4), datagram[8]), (2, 0x20));
-        assert_eq!((word(&datagram, 84), word(&datagram, 88), word(&datagram, 92)), (IPV6, 1000, 0));
+        assert_eq!((word(&datagram, 88), word(&datagram, 92), word(&datagram, 96)), (IPV6, 1000, 0));
     }
 }

@@ -55,7 +55,7 @@ impl Step {
 
 /// The port by which the tables lead to the host on the link.
 fn port_of(tables: &Tables) -> Option<usize> {
-    match tables.hop(Family::V6.addr(LAN, 2), || 0).to {
+    match tables.hop(0, Family::V6.addr(LAN, 2), || 0).to {
         To::OnLink { ifindex: found } => (0..3).find(|port| ifindex(*port) == found),
         _ => None,
     }
