@@ -13,8 +13,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use net::capture::{self, Buffer, CaptureId, Counts, Places, Selection};
+use net::logical::Kind;
+use net::tables::{IfIndex, Ifnet};
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
+use wire::ether::HEADER_LEN;
 
 use super::control::Control;
 use super::{locked, log};
@@ -122,14 +125,16 @@ impl Running {
 
     /// Takes what was sampled, asks for counters where it is time for them, and sends both.
     fn report(&mut self, control: &Arc<Mutex<Control>>) -> Result<(), Error> {
-        let (taken, counts, interfaces) = {
+        let (taken, counts, interfaces, raw) = {
             let mut control = locked(control);
             let (taken, counts) = control.take_samples()?;
             let reports = control.cpus.reports()?;
-            (taken, counts, control.interfaces_by(&reports))
+            let is_raw = |ifnet: &&Ifnet| ifnet.kind == Kind::RawIp;
+            let raw: Vec<IfIndex> = control.tables.ifnets().filter(is_raw).map(|ifnet| ifnet.index).collect();
+            (taken, counts, control.interfaces_by(&reports), raw)
         };
         self.status.dropped = counts.lost;
-        let mut samples = self.flows(&taken, &interfaces);
+        let mut samples = self.flows(&taken, &interfaces, &raw);
         let period = Duration::from_secs(self.settings.polling_s.into());
         if self.polled.is_none_or(|polled| polled.elapsed() >= period) {
             self.polled = Some(Instant::now());
@@ -140,18 +145,21 @@ impl Running {
         Ok(())
     }
 
-    fn flows(&self, taken: &[Buffer], interfaces: &[Interface]) -> Vec<Sample> {
+    /// Makes samples; packets of the interfaces in `raw` have no link header.
+    fn flows(&self, taken: &[Buffer], interfaces: &[Interface], raw: &[IfIndex]) -> Vec<Sample> {
         let received: HashMap<u32, &Interface> =
             interfaces.iter().map(|interface| (interface.index, interface)).collect();
         let sample = |(record, bytes): (&capture::Record, &[u8])| {
             let interface = received.get(&u32::from(record.ifindex));
+            let is_ethernet = !raw.contains(&record.ifindex);
+            let (bytes, len) = told(bytes, record.len, is_ethernet);
             Sample::Flow(FlowSample {
                 ifindex: record.ifindex.into(),
                 rate: self.settings.sampling.get(),
                 pool: interface.map_or(0, |interface| interface.counters.rx_packets),
                 drops: self.status.dropped,
-                is_ethernet: interface.is_none_or(|interface| interface.mac.is_some()),
-                len: record.len,
+                is_ethernet,
+                len,
                 bytes: bytes.to_vec(),
             })
         };
@@ -175,6 +183,15 @@ impl Running {
             self.status.counter_samples += told.len() as u64 - flows;
         }
     }
+}
+
+/// The bytes of a frame that are told, and its length. A packet of a device without frames has a link header of zeros here.
+fn told(bytes: &[u8], len: u32, is_ethernet: bool) -> (&[u8], u32) {
+    if is_ethernet {
+        return (bytes, len);
+    }
+    let link = u32::try_from(HEADER_LEN).unwrap_or(0);
+    (bytes.get(HEADER_LEN..).unwrap_or_default(), len.saturating_sub(link))
 }
 
 /// A socket, and the address of this machine that the collector sees.
@@ -250,4 +267,17 @@ fn open(settings: Sflow, control: &Arc<Mutex<Control>>) -> Option<Running> {
     log::info(&format!("one of {} frames is told to {}", settings.sampling, settings.collector));
     let opened = Running::open(settings, control);
     opened.inspect_err(|why| log::warning(&format!("sFlow to {}: {why}", settings.collector))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_without_a_link_header_is_told_without_the_one_that_a_capture_gives_it() {
+        let frame: Vec<u8> = (0..60).collect();
+        assert_eq!(told(&frame, 100, true), (&frame[..], 100));
+        assert_eq!(told(&frame, 100, false), (&frame[14..], 86));
+        assert_eq!(told(&frame[..9], 9, false), (&[][..], 0));
+    }
 }
