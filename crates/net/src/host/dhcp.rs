@@ -126,7 +126,7 @@ pub fn send(cpu: &mut Cpu, outgoing: &Outgoing) -> bool {
     let Some(mut pkt) = cpu.pool.take() else { return false };
     let Outgoing { ifindex, from, to, mac, message } = outgoing;
     let ends = FourTuple::new(*from, *to, *ifindex);
-    let fib = cpu.tables.ifnet(*ifindex).map_or(0, |ifnet| ifnet.fib);
+    let fib = cpu.tables.fib_on(*ifindex);
     let tx_params = IpTxParams { fib, ..IpTxParams::default() };
     let written = message.len() <= MESSAGE_MAX
         && pkt.append(message.len()).map(|room| room.copy_from_slice(message)).is_ok()

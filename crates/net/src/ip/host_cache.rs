@@ -142,7 +142,7 @@ pub(crate) fn tables_changed(cpu: &mut Cpu) {
 
 /// The first hop to `dst` says that there is a better one.
 pub(crate) fn redirect(cpu: &mut Cpu, dst: IpAddr, next_hop: neigh::Key) {
-    let fib = cpu.tables.ifnet(next_hop.ifindex).map_or(0, |ifnet| ifnet.fib);
+    let fib = cpu.tables.fib_on(next_hop.ifindex);
     let Ok(Route::Link { ifindex, next_hop: routed, .. }) =
         crate::ip::output::route(&cpu.tables, fib, dst, next_hop.ifindex, || 0)
     else {
@@ -160,7 +160,7 @@ pub(crate) fn lost(cpu: &mut Cpu, next_hop: neigh::Key) {
 
 /// The first hop to `dst` of what leaves by `ifindex`, if there is one there.
 pub(crate) fn first_hop(cpu: &Cpu, tables: &Tables, dst: IpAddr, ifindex: IfIndex) -> Option<IpAddr> {
-    let fib = tables.ifnet(ifindex).map_or(0, |ifnet| ifnet.fib);
+    let fib = tables.fib_on(ifindex);
     let route = crate::ip::output::route(tables, fib, dst, ifindex, || 0).ok()?;
     match cpu.dests.corrected(dst, route) {
         Route::Link { ifindex: by, next_hop, .. } if by == ifindex => Some(next_hop),

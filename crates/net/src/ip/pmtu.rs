@@ -240,7 +240,7 @@ fn learn_if(cpu: &mut Cpu, rcvif: IfIndex, from: IpAddr, quoted: &Quoted, mtu: u
     let Some(flow) = flow::of_quote(quoted, rcvif) else { return };
     let least = if flow.remote().is_ipv4() { LEAST_V4 } else { LEAST_V6 };
     let msg = Msg { flow, mtu: mtu.max(u32::try_from(least).unwrap_or(0)), from, is_doubted };
-    let fib = cpu.tables.ifnet(rcvif).map_or(0, |ifnet| ifnet.fib);
+    let fib = cpu.tables.fib_on(rcvif);
     if of(cpu, fib, &flow).is_none_or(|known| msg.mtu >= known) {
         return;
     }

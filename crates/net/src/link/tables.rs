@@ -224,9 +224,15 @@ impl Tables {
         if self.fib.is_alone() { 0 } else { self.chosen(pkt.fib, pkt.rcvif) }
     }
 
+    /// The number of the table that packets are routed by which come in by this interface; 0 if it is gone.
+    #[must_use]
+    pub fn fib_on(&self, ifindex: IfIndex) -> FibIndex {
+        self.ifnet(ifindex).map_or(0, |ifnet| ifnet.fib)
+    }
+
     #[inline(never)]
     fn chosen(&self, mark: u8, rcvif: IfIndex) -> FibIndex {
-        let by_interface = || self.ifnet(rcvif).map_or(0, |ifnet| ifnet.fib);
+        let by_interface = || self.fib_on(rcvif);
         // As ipfw(8) of FreeBSD: a number that no table has is table 0.
         let fib = mark.checked_sub(1).unwrap_or_else(by_interface);
         if fib < self.fib.tables() { fib } else { 0 }

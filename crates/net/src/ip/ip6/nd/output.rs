@@ -93,7 +93,7 @@ pub(super) fn advertise_for(
     asker: Option<(Ipv6Addr, Option<Mac>)>,
 ) {
     let (dst, to) = asker.unwrap_or((ALL_NODES, None));
-    let fib = cpu.tables.ifnet(ifindex).map_or(0, |ifnet| ifnet.fib);
+    let fib = cpu.tables.fib_on(ifindex);
     let Some((IpAddr::V6(src), _)) = output::source_on(cpu, fib, dst.into(), ifindex) else { return };
     let router = cpu.tables.forwarding;
     let advert = NeighborAdvert { router, solicited: asker.is_some(), replace: false, target };
