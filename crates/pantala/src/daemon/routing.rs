@@ -1,6 +1,7 @@
-//! The routes: those that were configured or made by hand, those that follow from addresses, and the one table in
+//! The routes: those that were configured or made by hand, those that follow from addresses, and the tables in
 //! which the netisrs find what is in force.
 
+use core::ops::Bound;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -114,9 +115,11 @@ impl Routing {
         fib: FibIndex,
         after: Option<IpNet>,
     ) -> impl Iterator<Item = (IpNet, &StaticRoute)> {
-        let of_table = self.statics.iter().filter(move |((of, _), _)| *of == fib);
-        let behind = of_table.filter(move |((_, to), _)| after.is_none_or(|after| *to > after));
-        behind.map(|((_, to), route)| (*to, &**route))
+        // The default route of IPv4 is the least of all.
+        let first = Bound::Included((fib, IpNet::default()));
+        let begin = after.map_or(first, |after| Bound::Excluded((fib, after)));
+        let behind = self.statics.range((begin, Bound::Unbounded));
+        behind.take_while(move |((of, _), _)| *of == fib).map(|((_, to), route)| (*to, &**route))
     }
 
     /// Returns the static routes.
@@ -291,4 +294,27 @@ impl StaticRoute {
 /// A destination as the table has it.
 pub(crate) fn prefix(net: IpNet) -> Option<Prefix> {
     Prefix::new(net.addr(), net.prefix_len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_a_table_begins_behind_the_last_and_ends_with_the_table() {
+        let mut routing = Routing::new(3, false).unwrap();
+        let nets =
+            ["0.0.0.0/0", "10.0.0.0/8", "::/0", "2001:db8::/32"].map(|net| net.parse::<IpNet>().unwrap());
+        for fib in 0..3 {
+            for to in nets {
+                let route = StaticRoute { target: RouteTarget::Blackhole, metrics: Default::default() };
+                routing.set((fib, to), Some(route), &[], &mut Edits::default());
+            }
+        }
+        let page = |after| routing.after(1, after).map(|(to, _)| to).collect::<Vec<_>>();
+        assert_eq!(page(None), nets);
+        for (at, to) in nets.iter().enumerate() {
+            assert_eq!(page(Some(*to)), nets[at + 1..]);
+        }
+    }
 }
