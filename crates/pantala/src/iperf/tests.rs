@@ -158,7 +158,9 @@ fn both_roles_count_the_same_over_ipv4_and_ipv6() {
                 let [sent, received] =
                     ["/end/sum_sent/bytes", "/end/sum_received/bytes"].map(|path| count(&said, path));
                 assert!(received >= 1_000_000 && received <= sent, "{said:#}");
-                assert_eq!(said["end"]["streams"][0]["sender"]["retransmits"], 0, "{said:#}");
+                // Few: a thread that waits long for a CPU looks like a lost segment.
+                let again = count(&said, "/end/streams/0/sender/retransmits");
+                assert!(again < 10, "{said:#}");
             }
             let (outcome, said) = client(
                 &here,
