@@ -166,7 +166,7 @@ impl Iperf {
         is_interrupted: &dyn Fn() -> bool,
         report: &mut Report<'_>,
     ) -> Result<(), Problem> {
-        let local = self.bind.map(|address| (address, 0).into());
+        let local = self.bind;
         let (interval, rcv_timeout) = (self.every(), Duration::from_millis(self.rcv_timeout));
         Client { host, server, local, params, interval, rcv_timeout, rrul: self.rrul, is_interrupted }
             .run(report)

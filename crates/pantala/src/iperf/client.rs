@@ -1,32 +1,28 @@
 //! The client: it connects, says what is tested, begins, ends, and compares results.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::io;
 use std::time::Instant;
 
-use super::control::{Control, PATIENCE, is_late, read};
+use net::tcp::congestion::Algorithm;
+use net::tcp::settings::Change;
+
+use super::control::{Control, PATIENCE, is_late};
 use super::course::{Course, Ended, Limits};
-use super::flow::{Flow, Socket};
-use super::protocol::{COOKIE_LEN, Params, RESULTS_MAX, Results, State};
+use super::flow::Flow;
+use super::line::{Line, LineOptions};
+use super::protocol::{COOKIE_LEN, GREETING, OLD_REPLY, Params, REPLY, RESULTS_MAX, Results, State};
 use super::rrul::{Prober, Rrul};
 use super::text::Report;
 use super::{Host, Problem};
-use crate::sockets::blocking::{TcpStream, UdpSocket};
-use crate::sockets::{Options, PktInfo};
-
-/// A greeting of a stream of UDP and its reply, in the byte order of the hosts as iperf3 has it, and those of old ones.
-pub(super) const GREETING: u32 = 0x3637_3839;
-pub(super) const REPLY: u32 = 0x3938_3736;
-pub(super) const OLD_GREETING: u32 = 123_456_789;
-pub(super) const OLD_REPLY: u32 = 987_654_321;
 
 /// One test as a client.
 pub(super) struct Client<'a> {
     pub(super) host: &'a Host,
     pub(super) server: SocketAddr,
-    pub(super) local: Option<SocketAddr>,
+    pub(super) local: Option<IpAddr>,
     pub(super) params: Params,
     pub(super) interval: Option<Duration>,
     pub(super) rcv_timeout: Duration,
@@ -40,8 +36,9 @@ impl Client<'_> {
         let cookie = cookie()?;
         let mut prober = Prober::new(self.host, self.server.ip());
         let idle = if self.rrul { prober.idle(self.is_interrupted) } else { None };
-        let control = Control::new(self.connect(&Options::new())?)?;
-        write(&control.stream, &cookie)?;
+        let bare = LineOptions { local: self.local, ..LineOptions::default() };
+        let control = Control::new(self.connect(0, &bare)?);
+        control.write(cookie.to_vec())?;
         report.begin(self.server, &cookie, &self.params);
         self.expect(&control, State::ParamExchange, "the server's readiness")?;
         control.send(&self.params.to_json())?;
@@ -56,7 +53,7 @@ impl Client<'_> {
             congestion: self.params.congestion.as_deref().unwrap_or("cubic"),
             is_interrupted: self.is_interrupted,
         };
-        let mut course = Course::begin(self.host, &self.params, flows, limits)?;
+        let mut course = Course::begin(self.host, &self.params, flows, limits);
         self.expect(&control, State::TestRunning, "the beginning of the test")?;
         let has_ended = AtomicBool::new(false);
         let (outcome, loaded) = std::thread::scope(|scope| {
@@ -105,10 +102,9 @@ impl Client<'_> {
         }
     }
 
-    fn connect(&self, options: &Options) -> Result<TcpStream, Problem> {
-        let local = self.local.filter(|local| local.port() != 0 || !local.ip().is_unspecified());
-        let options = local.into_iter().fold(options.clone(), Options::local);
-        let connected = TcpStream::connect_to(&self.host.sockets, &self.server, &options, Some(PATIENCE));
+    /// Connects on the CPU whose turn the `nth` connection is.
+    fn connect(&self, nth: usize, options: &LineOptions) -> Result<Line, Problem> {
+        let connected = self.host.agent(nth).connect(false, self.server, options);
         connected.map_err(Problem::io(format!("connect to {}", self.server)))
     }
 
@@ -132,31 +128,24 @@ impl Client<'_> {
     }
 
     fn stream(&self, nth: usize, sends: bool, cookie: &[u8]) -> Result<Flow, Problem> {
-        let stream = self.connect(&options(&self.params))?;
-        write(&stream, cookie)?;
-        let ends = stream.local_addr().and_then(|local| Ok((local, stream.peer_addr()?)));
-        Ok(Flow::new(nth, sends, ends.map_err(Problem::io("a stream"))?, Socket::Tcp(stream)))
+        let line = self.connect(nth, &self.options())?;
+        line.write(cookie.to_vec()).map_err(Problem::io("a stream"))?;
+        Ok(Flow::new(nth, sends, line))
     }
 
     /// Greets the server by a datagram, and waits for its reply.
     fn datagrams(&self, nth: usize, sends: bool, control: &Control) -> Result<Flow, Problem> {
         let what = || Problem::io(format!("a UDP stream to {}", self.server));
-        let any = if self.server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let local = self.local.or_else(|| any.parse().ok()).unwrap_or(self.server);
-        let socket =
-            UdpSocket::bind_with(&self.host.sockets, local, &options(&self.params)).map_err(what())?;
-        socket.connect(self.server).map_err(what())?;
-        socket.set_read_timeout(Some(Duration::from_secs(1))).map_err(what())?;
+        let mut line = self.host.agent(nth).connect(true, self.server, &self.options()).map_err(what())?;
+        line.forward();
         let begun = Instant::now();
-        let mut buffer = [0; 2048];
+        let mut buffer = [0; 4];
         while begun.elapsed() < PATIENCE {
             // It may be lost, or come before the server listens.
-            socket.send(&GREETING.to_ne_bytes()).map_err(what())?;
-            match socket.recv(&mut buffer) {
-                Ok(4) if is_one_of(&buffer, [REPLY, OLD_REPLY]) => {
-                    let ends = (socket.local_addr().map_err(what())?, self.server);
-                    return Ok(Flow::new(nth, sends, ends, Socket::Udp(socket, PktInfo::default())));
-                }
+            line.write(GREETING.to_ne_bytes().to_vec()).map_err(what())?;
+            match line.read(&mut buffer, Duration::from_secs(1)) {
+                Ok(4) if is_one_of(&buffer, [REPLY, OLD_REPLY]) => return Ok(Flow::new(nth, sends, line)),
+                Ok(0) => return Err(what()(io::ErrorKind::ConnectionRefused.into())),
                 Ok(_) => {}
                 Err(why) if is_late(&why) => {}
                 Err(why) => return Err(what()(why)),
@@ -167,32 +156,34 @@ impl Client<'_> {
         }
         Err(what()(io::ErrorKind::TimedOut.into()))
     }
+
+    /// Options of a stream's socket.
+    fn options(&self) -> LineOptions {
+        LineOptions { local: self.local, ..options(&self.params, true) }
+    }
 }
 
 pub(super) fn is_one_of(buffer: &[u8], words: [u32; 2]) -> bool {
     buffer.first_chunk().is_some_and(|bytes| words.contains(&u32::from_ne_bytes(*bytes)))
 }
 
-/// Options of a stream's socket.
-fn options(params: &Params) -> Options {
-    use net::channel::Setting;
-    let mut options = Options::new();
+/// Options of a stream's socket. A client's connections have some that must be there from the beginning.
+pub(super) fn options(params: &Params, is_client: bool) -> LineOptions {
+    let mut changes = Vec::new();
     if params.nodelay {
-        options = options.nodelay(true);
-    }
-    if params.tos > 0 {
-        options = options.tos(params.tos);
+        changes.push(Change::NoDelay(true));
     }
     if params.window > 0 {
-        options = options.send_buffer_size(params.window).recv_buffer_size(params.window);
+        changes.extend([Change::SendBuffer(params.window), Change::ReceiveBuffer(params.window)]);
     }
-    if params.mss > 0 && !params.udp {
-        options = options.with([Setting::MaxSegment(params.mss)]);
+    if is_client && params.mss > 0 {
+        changes.push(Change::MaxSegment(u16::try_from(params.mss).unwrap_or(u16::MAX)));
     }
-    match &params.congestion {
-        Some(name) if !params.udp => options.with([Setting::NewReno(name != "cubic")]),
-        _ => options,
+    if let Some(name) = params.congestion.as_ref().filter(|_| is_client) {
+        let algorithm = if name == "cubic" { Algorithm::Cubic } else { Algorithm::NewReno };
+        changes.push(Change::Algorithm(algorithm));
     }
+    LineOptions { local: None, changes, class: params.tos }
 }
 
 /// The reason why the server goes another way.
@@ -203,16 +194,6 @@ fn refusal(control: &Control, state: State) -> Problem {
         State::ServerTerminate => Problem::Terminated("server"),
         other => Problem::OutOfOrder(other),
     }
-}
-
-fn write(mut stream: &TcpStream, bytes: &[u8]) -> Result<(), Problem> {
-    io::Write::write_all(&mut stream, bytes).map_err(|_| Problem::Closed)
-}
-
-/// Reads the cookie of a connection.
-pub(super) fn read_cookie(stream: &TcpStream) -> io::Result<[u8; COOKIE_LEN]> {
-    let mut cookie = [0; COOKIE_LEN];
-    read(stream, &mut cookie, Instant::now() + PATIENCE).map(|()| cookie)
 }
 
 /// Draws 36 characters of base 32, and ends them with a NUL as iperf3 does.

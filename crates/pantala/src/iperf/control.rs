@@ -1,36 +1,39 @@
 //! The control connection: bytes of states, and JSON behind its length.
 
+use core::net::SocketAddr;
 use core::time::Duration;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::Shutdown;
+use std::io::{self, ErrorKind};
 use std::time::Instant;
 
+use net::tcp::settings::Change;
 use serde_json::Value;
 
 use super::Problem;
+use super::line::{Line, LineOptions};
 use super::protocol::State;
-use crate::sockets::blocking::TcpStream;
 
 /// Time that a peer has for each step of the control connection.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) struct Control {
-    pub(super) stream: TcpStream,
+    line: Line,
 }
 
 impl Control {
-    pub(super) fn new(stream: TcpStream) -> Result<Self, Problem> {
-        let set = stream.set_write_timeout(Some(PATIENCE)).and_then(|()| stream.set_nodelay(true));
-        set.map_err(Problem::io("the control connection"))?;
-        Ok(Self { stream })
+    pub(super) fn new(mut line: Line) -> Self {
+        line.set(LineOptions { changes: vec![Change::NoDelay(true)], ..LineOptions::default() });
+        line.forward();
+        Self { line }
+    }
+
+    pub(super) fn peer(&self) -> SocketAddr {
+        self.line.peer
     }
 
     /// Waits no longer than `wait` for the peer's next state.
     pub(super) fn poll(&self, wait: Duration) -> Result<Option<State>, Problem> {
         let mut byte = [0];
-        let wait = wait.max(Duration::from_millis(1));
-        let read = self.stream.set_read_timeout(Some(wait)).and_then(|()| (&self.stream).read(&mut byte));
-        match read {
+        match self.line.read(&mut byte, wait.max(Duration::from_millis(1))) {
             Ok(0) => Err(Problem::Closed),
             Ok(_) => State::of(byte[0]).map(Some),
             Err(why) if is_late(&why) => Ok(None),
@@ -59,7 +62,7 @@ impl Control {
     }
 
     pub(super) fn tell(&self, state: State) -> Result<(), Problem> {
-        self.write(&[state.byte()])
+        self.write(vec![state.byte()])
     }
 
     /// Tells the client which error of iperf3 has happened.
@@ -67,7 +70,7 @@ impl Control {
         let mut bytes = vec![State::ServerError.byte()];
         bytes.extend(code.to_be_bytes());
         bytes.extend(0_i32.to_be_bytes());
-        self.write(&bytes)
+        self.write(bytes)
     }
 
     /// Reads the error behind [`State::ServerError`].
@@ -88,7 +91,7 @@ impl Control {
     pub(super) fn send(&self, value: &Value) -> Result<(), Problem> {
         let text = value.to_string();
         let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        self.write(&[&len.to_be_bytes(), text.as_bytes()].concat())
+        self.write([&len.to_be_bytes(), text.as_bytes()].concat())
     }
 
     /// Reads a message of no more than `limit` bytes: that much memory a peer can claim.
@@ -110,39 +113,27 @@ impl Control {
     /// Waits until the peer has heard the last word and closes, a second at the most: a stack that ends takes what is not sent along.
     pub(super) fn finish(&self) {
         let begun = Instant::now();
-        // One that has gone needs no end.
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.line.shutdown();
         while begun.elapsed() < Duration::from_secs(1) && self.poll(Duration::from_millis(100)).is_ok() {}
     }
 
-    fn write(&self, bytes: &[u8]) -> Result<(), Problem> {
-        (&self.stream).write_all(bytes).map_err(broken)
+    pub(super) fn write(&self, bytes: Vec<u8>) -> Result<(), Problem> {
+        self.line.write(bytes).map_err(broken)
     }
 
     fn read(&self, into: &mut [u8], what: &'static str) -> Result<(), Problem> {
-        read(&self.stream, into, Instant::now() + PATIENCE).map_err(|why| match why.kind() {
-            ErrorKind::WouldBlock => Problem::Silent(PATIENCE.as_secs(), what),
-            _ => broken(why),
-        })
-    }
-}
-
-/// Reads all of it until `deadline`, however slowly it comes.
-pub(super) fn read(mut stream: &TcpStream, into: &mut [u8], deadline: Instant) -> io::Result<()> {
-    let mut rest = into;
-    while !rest.is_empty() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::WouldBlock.into());
+        let deadline = Instant::now() + PATIENCE;
+        let mut rest = into;
+        while !rest.is_empty() {
+            match self.line.read(rest, deadline.saturating_duration_since(Instant::now())) {
+                Ok(0) => return Err(Problem::Closed),
+                Ok(len) => rest = rest.get_mut(len..).unwrap_or_default(),
+                Err(why) if is_late(&why) => return Err(Problem::Silent(PATIENCE.as_secs(), what)),
+                Err(why) => return Err(broken(why)),
+            }
         }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(rest) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(len) => rest = rest.get_mut(len..).unwrap_or_default(),
-            Err(why) => return Err(why),
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 pub(super) fn is_late(why: &io::Error) -> bool {

@@ -2,11 +2,10 @@
 
 use core::time::Duration;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::control::Control;
-use super::flow::{self, Counts, Flow, Socket, Switch};
+use super::flow::{Counts, Flow, Switch};
 use super::protocol::{Params, Results, State, StreamResult};
 use super::{Host, Problem};
 use crate::api::TcpInfo;
@@ -78,7 +77,6 @@ pub(super) struct Course<'a> {
     pub(super) flows: Vec<Flow>,
     limits: Limits<'a>,
     switch: Arc<Switch>,
-    threads: Vec<JoinHandle<()>>,
     /// The beginning of what is counted.
     begun: Instant,
     omits: bool,
@@ -107,24 +105,18 @@ struct Samples {
 
 impl<'a> Course<'a> {
     /// Begins: receivers run when this returns, senders do not yet.
-    pub(super) fn begin(
-        host: &'a Host,
-        params: &'a Params,
-        flows: Vec<Flow>,
-        limits: Limits<'a>,
-    ) -> Result<Self, Problem> {
+    pub(super) fn begin(host: &'a Host, params: &'a Params, flows: Vec<Flow>, limits: Limits<'a>) -> Self {
         let bytes =
             if params.bytes > 0 { params.bytes } else { params.blocks.saturating_mul(params.block.into()) };
         let switch = Switch::new(bytes);
-        let threads = flow::receive(&flows, params, &switch).map_err(Problem::io("receive"))?;
+        flows.iter().filter(|flow| !flow.sends).for_each(|flow| flow.run(params, &switch));
         let (now, count) = (Instant::now(), flows.len());
-        Ok(Self {
+        Self {
             host,
             params,
             flows,
             limits,
             switch,
-            threads,
             begun: now,
             omits: params.omit_s > 0,
             base: vec![Default::default(); count],
@@ -135,7 +127,7 @@ impl<'a> Course<'a> {
             cpu: [0.0; 3],
             cpu_before: cpu_seconds(),
             started: now,
-        })
+        }
     }
 
     /// Sends and receives until the end, and shows each interval. The counters stand still afterwards.
@@ -146,8 +138,8 @@ impl<'a> Course<'a> {
     ) -> Result<Ended, Problem> {
         let now = Instant::now();
         (self.begun, self.last_at, self.started) = (now, now, now);
-        let senders = flow::send(&self.flows, self.params, &self.switch).map_err(Problem::io("send"))?;
-        self.threads.extend(senders);
+        let senders = self.flows.iter().filter(|flow| flow.sends);
+        senders.for_each(|flow| flow.run(self.params, &self.switch));
         let ended = self.until_the_end(control, show);
         self.switch.end();
         let now = Instant::now();
@@ -297,20 +289,17 @@ impl<'a> Course<'a> {
         self.flows.iter().map(sample).collect()
     }
 
-    /// Takes the last sample, and lets the threads end.
+    /// Ends the streams, and takes the last sample.
     fn finish(&mut self, now: Instant) {
+        self.flows.iter().for_each(Flow::stop);
         self.advance();
         self.seconds = now.duration_since(self.begun).as_secs_f64();
         self.cpu = cpu_percent(self.cpu_before, now.duration_since(self.started));
-        for thread in self.threads.drain(..) {
-            // One that has panicked has counted no more.
-            let _ = thread.join();
-        }
     }
 
     /// Closes the streams.
     pub(super) fn close(&mut self) {
-        self.flows.iter_mut().for_each(|flow| flow.socket = Socket::Closed);
+        self.flows.iter_mut().for_each(|flow| flow.line = None);
     }
 
     /// Returns the totals of all streams, with what the other end says of them.

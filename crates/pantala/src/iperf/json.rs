@@ -270,7 +270,7 @@ mod tests {
             Params::of_json(&json!({ "tcp": true, "len": 1 })).unwrap_or_else(|why| panic!("{why:?}"));
         let interval = Interval { start_s: 0.0, end_s: 1.0, is_omitted: false, rows: Vec::new() };
         let at = SocketAddr::from(([192, 0, 2, 1], 1));
-        let flow = Flow::new(0, true, (at, at), super::super::flow::Socket::Closed);
+        let flow = Flow::between(0, true, (at, at));
         for _ in 0..3 {
             document.interval(core::slice::from_ref(&flow), &params, &interval);
         }

@@ -10,13 +10,16 @@
 //! | [`args`] | the command line |
 //! | [`protocol`] | states, parameters and results as they are sent |
 //! | [`control`] | the control connection, with limits of size and time |
-//! | [`flow`], [`pace`] | a stream of the test with its thread, and the rate of a sender |
+//! | [`line`] | a thread's end of a connection, whose other end is on a netisr |
+//! | [`traffic`], [`stream`], [`pace`] | the application on each netisr, the bytes of a stream, and the rate of a sender |
+//! | [`flow`] | a stream of the test, and its counters |
 //! | [`course`] | a test from its first byte to its last: intervals, omitted seconds, retransmissions |
 //! | [`client`], [`server`] | the two roles |
 //! | [`rrul`] | round-trip times under load |
 //! | [`text`], [`json`] | reports, worded as those of iperf3 |
 //!
-//! The sockets are pantala's: a stack of its own has the device.
+//! Bytes are made and counted by an application on the netisr that owns the connection. Threads have the control connection, the
+//! clock and the report. A stack of its own has the device.
 
 mod args;
 mod client;
@@ -24,32 +27,40 @@ mod control;
 mod course;
 mod flow;
 mod json;
+mod line;
 mod pace;
 mod protocol;
 mod rrul;
 mod server;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod text;
+mod traffic;
 
 use std::io;
 
 pub(crate) use self::args::{HELP, Iperf};
+use self::line::Agent;
 use self::protocol::State;
 use crate::api::TcpConnection;
-use crate::sockets::Sockets;
 use crate::{Stack, StackError};
 
-/// The stack of a test, and its sockets.
+/// The stack of a test, with an application on each of its CPUs.
 pub(crate) struct Host {
     stack: Stack,
-    sockets: Sockets,
+    agents: Vec<Agent>,
 }
 
 impl Host {
     pub(crate) fn new(stack: Stack) -> io::Result<Self> {
-        let sockets = stack.sockets()?;
-        Ok(Self { stack, sockets })
+        let agents = line::agents(&stack).map_err(io::Error::other)?;
+        Ok(Self { stack, agents })
+    }
+
+    /// Returns the CPU whose turn the `nth` connection is.
+    fn agent(&self, nth: usize) -> &Agent {
+        &self.agents[nth % self.agents.len()]
     }
 
     /// Returns the connections of the stack with `TCP_INFO`; none if it does not answer.
@@ -61,7 +72,6 @@ impl Host {
     }
 
     fn stop(self) -> Result<(), StackError> {
-        drop(self.sockets);
         self.stack.stop()
     }
 }

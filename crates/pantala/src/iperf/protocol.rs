@@ -10,6 +10,12 @@ use super::Problem;
 pub(super) const COOKIE_LEN: usize = 37;
 pub(super) const PORT: u16 = 5201;
 
+/// A greeting of a stream of UDP and its reply, in the byte order of the hosts as iperf3 has it, and those of old ones.
+pub(super) const GREETING: u32 = 0x3637_3839;
+pub(super) const REPLY: u32 = 0x3938_3736;
+pub(super) const OLD_GREETING: u32 = 123_456_789;
+pub(super) const OLD_REPLY: u32 = 987_654_321;
+
 /// Streams in one direction.
 pub(super) const STREAMS_MAX: u32 = 128;
 /// Bytes that are written at once.

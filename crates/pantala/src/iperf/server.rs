@@ -1,28 +1,34 @@
 //! The server: one test at a time; whatever else connects meanwhile is told that it is busy.
 //!
-//! A thread accepts connections. Each connection says a cookie first, and has a thread of its own until it has said it: a
-//! silent one delays none of the others.
+//! Each connection says a cookie first, to the application on its netisr: a silent one delays none of the others. A thread then
+//! makes it a stream of the test whose cookie it says, or a test of its own.
 
-use core::net::SocketAddr;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::client::{GREETING, OLD_GREETING, OLD_REPLY, REPLY, is_one_of, read_cookie};
-use super::control::{Control, PATIENCE, is_late};
-use super::course::{Course, Ended, Limits};
-use super::flow::{Flow, Socket};
-use super::protocol::{COOKIE_LEN, PARAMS_MAX, Params, RESULTS_MAX, Results, STREAMS_MAX, State, code};
-use super::text::Report;
-use super::{Host, Problem};
-use crate::sockets::blocking::{TcpListener, TcpStream, UdpSocket};
-use crate::sockets::{Options, PktInfo};
+use net::udp::{Received, To};
 
-/// Connections that may be about to say their cookie; further ones are reset.
-const NEW_MAX: usize = 64;
+use super::client::options;
+use super::control::{Control, PATIENCE};
+use super::course::{Course, Ended, Limits};
+use super::flow::Flow;
+use super::line::{Agent, Line};
+use super::protocol::{
+    COOKIE_LEN, OLD_GREETING, OLD_REPLY, PARAMS_MAX, Params, REPLY, RESULTS_MAX, Results, STREAMS_MAX, State,
+    code,
+};
+use super::text::Report;
+use super::traffic::{Greeting, Guest, Order, Wait};
+use super::{Host, Problem};
+
+/// Connections with a cookie that wait for the thread that places them; further ones are reset.
+const GUESTS_MAX: usize = 64;
+/// Greetings of UDP that wait; further ones are said again.
+const GREETINGS_MAX: usize = 256;
 /// Time between looks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -41,36 +47,34 @@ pub(super) struct Server<'a> {
 #[derive(Default)]
 struct Lobby {
     current: Mutex<Option<Current>>,
-    new: AtomicUsize,
 }
+
+/// The port of a server on all CPUs, until it is dropped.
+struct Port<'a>(&'a [Agent]);
 
 struct Current {
     cookie: [u8; COOKIE_LEN],
     /// Streams of the test, while there is room for more.
-    streams: SyncSender<TcpStream>,
+    streams: SyncSender<Line>,
 }
 
 /// A client that begins a test, and its streams.
-type Guest = (TcpStream, Receiver<TcpStream>);
+type Begun = (Line, Receiver<Line>);
 
 impl Server<'_> {
     /// Serves tests until it is interrupted.
     pub(super) fn run(&self, report: &mut Report<'_>) -> Result<(), Problem> {
-        let options = Options::new().only_v6(self.only_v6);
         let listen = |why| Problem::Io(format!("listen at {}", self.at), why);
-        let listener = TcpListener::bind_with(&self.host.sockets, self.at, &options).map_err(listen)?;
-        let datagrams = UdpSocket::bind_with(&self.host.sockets, self.at, &options).map_err(listen)?;
         let lobby = Arc::<Lobby>::default();
-        let (send, guests) = sync_channel(1);
-        accept(listener, Arc::clone(&lobby), send).map_err(listen)?;
+        let (send, begun) = sync_channel(1);
+        let guests = receive(self.host.agents.clone(), Arc::clone(&lobby), send).map_err(listen)?;
+        let _port = self.listen(&guests).map_err(listen)?;
+        drop(guests);
         for number in 1_u64.. {
             report.listens(self.at.port(), number);
-            let Some((stream, streams)) = self.next(&guests) else { return Ok(()) };
-            let control = Control::new(stream);
-            let outcome = match &control {
-                Ok(control) => self.test(control, &streams, &datagrams, report),
-                Err(_) => Err(Problem::Closed),
-            };
+            let Some((line, streams)) = self.next(&begun) else { return Ok(()) };
+            let control = Control::new(line);
+            let outcome = self.test(&control, &streams, report);
             // Before the client hears of the end, so that it may come again at once.
             *lobby.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
             drop(control);
@@ -84,10 +88,21 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn next(&self, guests: &Receiver<Guest>) -> Option<Guest> {
+    /// Listens on each CPU.
+    fn listen(&self, guests: &SyncSender<Guest>) -> io::Result<Port<'_>> {
+        let port = Port(&self.host.agents);
+        for agent in port.0 {
+            let (told, answer) = sync_channel(1);
+            let wait = Wait { at: self.at, only_v6: self.only_v6, guests: guests.clone(), told };
+            agent.ask(Order::Listen(Box::new(wait)), &answer)?;
+        }
+        Ok(port)
+    }
+
+    fn next(&self, begun: &Receiver<Begun>) -> Option<Begun> {
         loop {
-            match guests.recv_timeout(LOOK) {
-                Ok(guest) => return Some(guest),
+            match begun.recv_timeout(LOOK) {
+                Ok(begun) => return Some(begun),
                 Err(RecvTimeoutError::Timeout) if !(self.is_interrupted)() => {}
                 Err(_) => return None,
             }
@@ -97,11 +112,10 @@ impl Server<'_> {
     fn test(
         &self,
         control: &Control,
-        streams: &Receiver<TcpStream>,
-        datagrams: &UdpSocket,
+        streams: &Receiver<Line>,
         report: &mut Report<'_>,
     ) -> Result<(), Problem> {
-        let peer = control.stream.peer_addr().map_err(Problem::io("the client"))?;
+        let peer = control.peer();
         report.accepted(peer);
         control.tell(State::ParamExchange)?;
         let params = control.receive(PARAMS_MAX, "parameters");
@@ -114,7 +128,7 @@ impl Server<'_> {
         })?;
         control.tell(State::CreateStreams)?;
         let flows = match params.udp {
-            true => self.greetings(control, datagrams, peer, &params),
+            true => self.greetings(control, peer, &params),
             false => self.streams(control, streams, &params),
         };
         let flows = flows.inspect_err(|_| {
@@ -129,7 +143,7 @@ impl Server<'_> {
             congestion: "cubic",
             is_interrupted: self.is_interrupted,
         };
-        let mut course = Course::begin(self.host, &params, flows, limits)?;
+        let mut course = Course::begin(self.host, &params, flows, limits);
         control.tell(State::TestStart)?;
         control.tell(State::TestRunning)?;
         let ended = course.run(control, &mut |flows, interval| report.interval(flows, &params, interval));
@@ -150,7 +164,7 @@ impl Server<'_> {
     fn streams(
         &self,
         control: &Control,
-        streams: &Receiver<TcpStream>,
+        streams: &Receiver<Line>,
         params: &Params,
     ) -> Result<Vec<Flow>, Problem> {
         let directions = directions(params);
@@ -158,11 +172,9 @@ impl Server<'_> {
         let begun = Instant::now();
         while let Some(sends) = directions.get(flows.len()) {
             match streams.recv_timeout(LOOK) {
-                Ok(stream) => {
-                    let ends =
-                        set(&stream, params).and_then(|()| Ok((stream.local_addr()?, stream.peer_addr()?)));
-                    let ends = ends.map_err(Problem::io("a stream"))?;
-                    flows.push(Flow::new(flows.len(), *sends, ends, Socket::Tcp(stream)));
+                Ok(line) => {
+                    line.set(options(params, false));
+                    flows.push(Flow::new(flows.len(), *sends, line));
                 }
                 Err(_) => self.still_creating(control, begun)?,
             }
@@ -171,42 +183,47 @@ impl Server<'_> {
     }
 
     /// Takes the greetings of a test's streams of UDP, and answers them.
-    fn greetings(
+    fn greetings(&self, control: &Control, peer: SocketAddr, params: &Params) -> Result<Vec<Flow>, Problem> {
+        let (to, greetings) = sync_channel(GREETINGS_MAX);
+        let agents = &self.host.agents;
+        agents.iter().for_each(|agent| _ = agent.order(Order::Greetings(Some(to.clone()))));
+        let flows = self.greeted(control, &greetings, peer, params);
+        agents.iter().for_each(|agent| _ = agent.order(Order::Greetings(None)));
+        flows
+    }
+
+    fn greeted(
         &self,
         control: &Control,
-        socket: &UdpSocket,
+        greetings: &Receiver<Greeting>,
         peer: SocketAddr,
         params: &Params,
     ) -> Result<Vec<Flow>, Problem> {
         let directions = directions(params);
         let mut flows: Vec<Flow> = Vec::new();
-        let (begun, mut buffer) = (Instant::now(), [0; 2048]);
-        socket.set_read_timeout(Some(LOOK)).map_err(Problem::io("UDP"))?;
+        let begun = Instant::now();
         while let Some(sends) = directions.get(flows.len()) {
-            let received = match socket.recv_datagram(&mut buffer) {
-                Ok(received) => received,
-                Err(why) if is_late(&why) => {
-                    self.still_creating(control, begun)?;
-                    continue;
-                }
-                Err(why) => return Err(Problem::Io("UDP".to_owned(), why)),
+            let Ok(Greeting { cpu, received, word }) = greetings.recv_timeout(LOOK) else {
+                self.still_creating(control, begun)?;
+                continue;
             };
-            let is_greeting = received.len == 4 && is_one_of(&buffer, [GREETING, OLD_GREETING]);
-            // Datagrams of the test before may still come, and others are not asked for.
-            if !is_greeting || received.from.ip().to_canonical() != peer.ip().to_canonical() {
+            let Received { from, to, ifindex, .. } = received;
+            // Others are not asked for.
+            if from.ip().to_canonical() != peer.ip().to_canonical() {
                 self.still_creating(control, begun)?;
                 continue;
             }
-            let info = PktInfo { source: received.local, interface: received.interface };
-            let reply = if is_one_of(&buffer, [OLD_GREETING; 2]) { OLD_REPLY } else { REPLY };
-            let sent = socket.send_datagram(&reply.to_ne_bytes(), received.from, info);
-            sent.map_err(Problem::io("UDP"))?;
+            let reply = if word == OLD_GREETING { OLD_REPLY } else { REPLY };
             // A greeting that comes twice is of one stream: its reply was lost.
-            if flows.iter().all(|flow| flow.remote != received.from) {
-                let local = received.local.unwrap_or_else(|| self.at.ip());
-                let ends = ((local, self.at.port()).into(), received.from);
-                flows.push(Flow::new(flows.len(), *sends, ends, Socket::Udp(socket.clone(), info)));
+            if flows.iter().all(|flow| flow.remote != from) {
+                let zone = if is_link_local(from.ip()) { ifindex } else { 0 };
+                let to_peer = To { remote: from, local: Some(to), zone };
+                let line = self.host.agent(cpu).peer(to_peer, (to, self.at.port()).into());
+                flows.push(Flow::new(flows.len(), *sends, line));
             }
+            let line = flows.iter().find(|flow| flow.remote == from).and_then(|flow| flow.line.as_ref());
+            let sent = line.map_or(Ok(()), |line| line.write(reply.to_ne_bytes().to_vec()));
+            sent.map_err(Problem::io("UDP"))?;
         }
         Ok(flows)
     }
@@ -254,69 +271,49 @@ fn directions(params: &Params) -> Vec<bool> {
     of(client, false).chain(of(server, true)).collect()
 }
 
-fn set(stream: &TcpStream, params: &Params) -> io::Result<()> {
-    if params.nodelay {
-        stream.set_nodelay(true)?;
+fn is_link_local(addr: IpAddr) -> bool {
+    match addr {
+        IpAddr::V4(addr) => addr.is_link_local(),
+        IpAddr::V6(addr) => addr.is_unicast_link_local(),
     }
-    if params.tos > 0 {
-        stream.set_tos(params.tos)?;
-    }
-    if params.window > 0 {
-        stream.set_send_buffer_size(params.window)?;
-        stream.set_recv_buffer_size(params.window)?;
-    }
-    Ok(())
 }
 
-/// Accepts connections until the stack ends.
-fn accept(listener: TcpListener, lobby: Arc<Lobby>, guests: SyncSender<Guest>) -> io::Result<()> {
+impl Drop for Port<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|agent| _ = agent.order(Order::Unlisten));
+    }
+}
+
+/// Places connections that have said their cookie, until none can come any more.
+fn receive(agents: Vec<Agent>, lobby: Arc<Lobby>, tests: SyncSender<Begun>) -> io::Result<SyncSender<Guest>> {
+    let (send, guests) = sync_channel::<Guest>(GUESTS_MAX);
     let body = move || {
-        loop {
-            let stream = match listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(why) if why.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(_) => return,
-            };
-            if lobby.new.fetch_add(1, Relaxed) >= NEW_MAX {
-                lobby.new.fetch_sub(1, Relaxed);
-                let _ = stream.set_linger(Some(Duration::ZERO));
-                continue;
-            }
-            let (lobby, guests) = (Arc::clone(&lobby), guests.clone());
-            let name = std::thread::Builder::new().name("iperf-new".to_owned());
-            let thread = name.spawn(move || {
-                // A connection that says no cookie is none of a test's.
-                if let Ok(cookie) = read_cookie(&stream) {
-                    lobby.enter(stream, cookie, &guests);
-                }
-                lobby.new.fetch_sub(1, Relaxed);
-            });
-            if thread.is_err() {
-                return;
+        for Guest { cpu, key, ends, cookie } in guests {
+            if let Some(agent) = agents.get(cpu) {
+                lobby.enter(agent.line(key, (ends.local(), ends.remote())), cookie, &tests);
             }
         }
     };
-    std::thread::Builder::new().name("iperf-accept".to_owned()).spawn(body).map(drop)
+    std::thread::Builder::new().name("iperf-lobby".to_owned()).spawn(body).map(|_| send)
 }
 
 impl Lobby {
     /// Makes a connection a stream of the test whose cookie it says, or a test of its own, or denies it.
-    fn enter(&self, stream: TcpStream, cookie: [u8; COOKIE_LEN], guests: &SyncSender<Guest>) {
+    fn enter(&self, line: Line, cookie: [u8; COOKIE_LEN], tests: &SyncSender<Begun>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let denied = match &*current {
-            Some(current) if current.cookie == cookie => current.streams.try_send(stream).err().map(|_| None),
-            Some(_) => Some(Some(stream)),
+            Some(current) if current.cookie == cookie => current.streams.try_send(line).err().map(|_| None),
+            Some(_) => Some(Some(line)),
             None => {
                 let (streams, taken) = sync_channel(2 * STREAMS_MAX as usize);
                 *current = Some(Current { cookie, streams });
-                guests.try_send((stream, taken)).err().map(|_| None)
+                tests.try_send((line, taken)).err().map(|_| None)
             }
         };
         drop(current);
-        if let Some(Some(stream)) = denied {
-            let _ = stream.set_write_timeout(Some(LOOK));
+        if let Some(Some(line)) = denied {
             // Whether it hears that or not, it is closed.
-            let _ = io::Write::write(&mut &stream, &[State::AccessDenied.byte()]);
+            let _ = line.write(vec![State::AccessDenied.byte()]);
         }
     }
 }

@@ -43,13 +43,18 @@ impl Page {
 }
 
 fn hosts() -> [Host; 2] {
-    let ends = mem::wire(1).unwrap();
+    hosts_of(1)
+}
+
+/// Two hosts with so many CPUs each.
+fn hosts_of(cpus: usize) -> [Host; 2] {
+    let ends = mem::wire(cpus).unwrap();
     let mut number = 0;
     let stacks = ends.map(|end| {
         number += 1;
         let interface = Interface::mem(end).address(format!("192.0.2.{number}/24"));
         let interface = interface.address(format!("2001:db8::{number}/64"));
-        Stack::builder().threads(1).interface(interface).start().unwrap()
+        Stack::builder().threads(cpus).interface(interface).start().unwrap()
     });
     stacks.map(|stack| {
         stack.wait_ready(Duration::from_secs(10)).unwrap();
@@ -145,7 +150,12 @@ fn count(value: &Value, path: &str) -> u64 {
 
 #[test]
 fn both_roles_count_the_same_over_ipv4_and_ipv6() {
-    let [server, here] = hosts();
+    for cpus in [1, 2] {
+        both_roles_count_the_same(hosts_of(cpus));
+    }
+}
+
+fn both_roles_count_the_same([server, here]: [Host; 2]) {
     serving(&server, false, |_| {
         for at in SERVER {
             for more in [
@@ -205,9 +215,9 @@ fn an_interrupted_end_shows_what_it_has_and_tells_the_other() {
 /// Connects without being a client.
 fn stranger(host: &Host, first: &[u8]) -> TcpStream {
     let at: SocketAddr = SERVER[0].parse().unwrap();
-    let begun = Instant::now();
+    let (sockets, begun) = (host.stack.sockets().unwrap(), Instant::now());
     let stream = loop {
-        match TcpStream::connect(&host.sockets, at) {
+        match TcpStream::connect(&sockets, at) {
             Ok(stream) => break stream,
             Err(why) => assert!(begun.elapsed() < Duration::from_secs(10), "{why}"),
         }
