@@ -53,7 +53,7 @@ const SEEDS_IN_TEST: u64 = 4;
 /// The variable that says how many tests a test program runs at once; and that number, for each processor: most of the time of
 /// those that start daemons goes by in waits. Tests between hosts have a bound of their own.
 const AT_ONCE: &str = "RUST_TEST_THREADS";
-const PER_CPU: usize = 2;
+const PER_CPU: usize = 3;
 /// The variable that tells tests the number of seeds.
 const SEEDS: &str = "PANTALA_WORLDS";
 
