@@ -94,16 +94,16 @@ fn learn(cpu: &mut Cpu, pkt: &Pkt, port: Port) -> Result<Header, DropReason> {
         return Err(DropReason::EtherShort);
     }
     let header = Header::from_bytes(pkt.window(0).first_chunk().unwrap_or(&[0; HEADER_LEN]));
-    let bridge = cpu.tables.ifnet(port.bridge).ok_or(DropReason::InterfaceGone)?;
-    let is_monitor = [Some(bridge), cpu.tables.ifnet(pkt.rcvif)].into_iter().flatten().any(|one| one.monitor);
+    let (Some(bridge), Some(own)) = (cpu.tables.ifnet(port.bridge), cpu.tables.ifnet(pkt.rcvif)) else {
+        return Err(DropReason::InterfaceGone);
+    };
     match header {
-        _ if !bridge.up || !cpu.tables.ifnet(pkt.rcvif).is_some_and(|port| port.up) => {
-            return Err(DropReason::InterfaceDown);
-        }
-        _ if is_monitor => return Err(DropReason::Monitor),
+        _ if !(bridge.up && own.up) => return Err(DropReason::InterfaceDown),
+        _ if bridge.monitor || own.monitor => return Err(DropReason::Monitor),
         _ if port.is_span => return Err(DropReason::BridgeSpan),
         Header { src, .. } if src.is_multicast() => return Err(DropReason::EtherMulticastSource),
         Header { src, .. } if src == bridge.mac => return Err(DropReason::BridgeLoop),
+        Header { dst, .. } if !dst.is_multicast() => {}
         Header { dst: bpdu::GROUP, .. } if port.stp.is_some() => return Ok(header),
         Header { dst, .. } if is_reserved(dst) => return Err(DropReason::BridgeReserved),
         _ => {}

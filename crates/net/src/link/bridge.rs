@@ -74,7 +74,11 @@ impl Bridges {
     }
 }
 
+#[inline]
 fn of_bridge(list: &[(IfIndex, IfIndex)], bridge: IfIndex) -> &[(IfIndex, IfIndex)] {
+    if list.is_empty() {
+        return &[];
+    }
     let from = list.partition_point(|(of, _)| *of < bridge);
     let to = list.partition_point(|(of, _)| *of <= bridge);
     list.get(from..to).unwrap_or_default()

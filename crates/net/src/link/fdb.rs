@@ -16,6 +16,7 @@
 
 mod admin;
 mod owner;
+mod recent;
 
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
@@ -26,6 +27,7 @@ use wire::ether::Mac;
 
 pub(crate) use self::admin::flush_port;
 pub use self::admin::{Entry, delete, entries, flush};
+use self::recent::Recent;
 use crate::base::count::Count;
 use crate::base::secret::Secret;
 use crate::base::time::{Duration, Instant};
@@ -98,11 +100,17 @@ pub struct Key {
     pub mac: Mac,
 }
 
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
+impl Key {
+    const fn number(&self) -> u64 {
         let [a, b, c, d, e, f] = self.mac.octets();
         let [hi, lo] = self.ifindex.to_be_bytes();
-        state.write_u64(u64::from_be_bytes([hi, lo, a, b, c, d, e, f]));
+        u64::from_be_bytes([hi, lo, a, b, c, d, e, f])
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.number());
     }
 }
 
@@ -133,6 +141,8 @@ pub enum Msg {
 /// The stations that a CPU knows, and those that it owns.
 pub(crate) struct Fdb {
     copies: HashMap<Key, Replica, Secret>,
+    /// Copies that were looked up lately.
+    recent: Recent,
     owned: owner::Owned,
     /// The turn in which the owners were last told something, and how often in it.
     told: (Instant, u16),
@@ -155,6 +165,7 @@ impl Fdb {
     fn new(key: u128) -> Self {
         Self {
             copies: HashMap::with_hasher(Secret::new(key)),
+            recent: Recent::new(),
             owned: owner::Owned::new(key),
             told: (Instant::START, 0),
         }
@@ -170,19 +181,48 @@ impl Fdb {
     }
 }
 
-/// Returns the place of a station, if it is known.
+/// Returns the place of a station, if it is known. It is found sooner the next time.
 #[inline]
-pub(crate) fn find(cpu: &Cpu, key: &Key) -> Option<Behind> {
-    Some(cpu.fdb.as_ref()?.copies.get(key)?.behind)
+pub(crate) fn find(cpu: &mut Cpu, key: &Key) -> Option<Behind> {
+    let Fdb { copies, recent, .. } = &mut **cpu.fdb.as_mut()?;
+    if let Some(port) = recent.port(key) {
+        return Some(Behind::Port(port));
+    }
+    let behind = copies.get(key)?.behind;
+    // Whether it is heard as well is not known.
+    recent.remember(key, behind, Instant::START);
+    Some(behind)
+}
+
+/// Returns the place of a station, if it is known, and leaves all as it is.
+#[cfg(test)]
+pub(crate) fn peek(cpu: &Cpu, key: &Key) -> Option<Behind> {
+    let fdb = cpu.fdb.as_ref()?;
+    let behind = fdb.copies.get(key).map(|copy| copy.behind);
+    let recent = fdb.recent.port(key).map(Behind::Port);
+    assert!(recent.is_none() || recent == behind, "{key:?}: {recent:?}, and {behind:?} in the table");
+    behind
 }
 
 /// Notes that a frame of a station has come from `behind`. The owner is told if that is new, and at times.
+#[inline]
 pub(crate) fn heard(cpu: &mut Cpu, key: Key, behind: Behind) {
     let now = cpu.now;
+    if !cpu.fdb.as_ref().is_some_and(|fdb| fdb.recent.is_quiet(&key, behind, now)) {
+        note(cpu, key, behind, now);
+    }
+}
+
+#[cold]
+fn note(cpu: &mut Cpu, key: Key, behind: Behind, now: Instant) {
     let Some(settings) = settings(&cpu.tables, key.ifindex) else { return };
     let refresh = settings.refresh();
     let Some(fdb) = cpu.fdb.as_mut() else { return };
     if let Some(known) = fdb.copies.get_mut(&key) {
+        if known.behind == behind {
+            let quiet = if known.is_static { Instant::NEVER } else { known.told + refresh };
+            fdb.recent.remember(&key, behind, quiet);
+        }
         if known.is_static || known.behind == behind && now < known.told + refresh {
             return;
         }
@@ -221,6 +261,7 @@ pub(crate) fn tables_changed(cpu: &mut Cpu) {
         is_there(tables, key.ifindex, station.behind)
             && settings(tables, key.ifindex).is_some_and(|of| !of.is_static(key.mac))
     });
+    fdb.recent.clear();
     fdb.copies.retain(|key, copy| !copy.is_static && is_there(tables, key.ifindex, copy.behind));
     for ifnet in tables.ifnets().filter(|ifnet| ifnet.up && ifnet.kind.learns()) {
         for Static { mac, behind } in ifnet.fdb.statics.iter().copied() {
@@ -233,6 +274,7 @@ pub(crate) fn tables_changed(cpu: &mut Cpu) {
 fn learnt(cpu: &mut Cpu, key: Key, behind: Behind) {
     let Cpu { tables, fdb, now, .. } = cpu;
     let Some(fdb) = fdb.as_mut().filter(|_| is_there(tables, key.ifindex, behind)) else { return };
+    fdb.recent.forget(&key);
     let copy = fdb.copies.entry(key).or_insert(Replica { behind, is_static: false, told: *now });
     if !copy.is_static {
         copy.behind = behind;
@@ -242,6 +284,7 @@ fn learnt(cpu: &mut Cpu, key: Key, behind: Behind) {
 fn gone(cpu: &mut Cpu, key: Key) {
     let Some(fdb) = cpu.fdb.as_mut() else { return };
     if fdb.copies.get(&key).is_some_and(|copy| !copy.is_static) {
+        fdb.recent.forget(&key);
         fdb.copies.remove(&key);
     }
 }

@@ -103,7 +103,7 @@ fn a_bridge_that_hears_no_other_blocks_its_ports_for_the_migration_time() {
             assert_eq!(pass(&mut bench, 1, &frame(family, 30, 10)), []);
             assert_eq!(bench.dropped(DropReason::BridgeBlocked), 1);
             assert!(
-                bench.netisrs.iter().all(|one| fdb::find(&one.cpu, &key(10)).is_none()),
+                bench.netisrs.iter().all(|one| fdb::peek(&one.cpu, &key(10)).is_none()),
                 "nothing is learnt"
             );
             bench.advance(Duration::from_secs(4));
@@ -183,7 +183,7 @@ fn a_topology_change_flushes_what_was_learnt_by_other_ports() {
         assert_eq!(pass(&mut bench, 1, &frame(Family::V4, 30, 10)).len(), 2);
         assert_eq!(pass(&mut bench, 1, &frame(Family::V4, 30, 12)).len(), 2);
         let is_known =
-            |bench: &Bench, host| bench.netisrs.iter().all(|one| fdb::find(&one.cpu, &key(host)).is_some());
+            |bench: &Bench, host| bench.netisrs.iter().all(|one| fdb::peek(&one.cpu, &key(host)).is_some());
         assert!(is_known(&bench, 10) && is_known(&bench, 12));
         let mut agreement = said(Said::AGREEMENT, 0x8003);
         if let Bpdu::Rst(config) = &mut agreement {
@@ -196,7 +196,7 @@ fn a_topology_change_flushes_what_was_learnt_by_other_ports() {
         bench.run();
         assert!(bench.counted(Count::StpFlushes) > before);
         assert!(!is_known(&bench, 10), "{cpus} CPUs");
-        assert!(bench.netisrs.iter().all(|one| fdb::find(&one.cpu, &key(12)) != Some(Behind::Port(1))));
+        assert!(bench.netisrs.iter().all(|one| fdb::peek(&one.cpu, &key(12)) != Some(Behind::Port(1))));
     }
 }
 

@@ -1,6 +1,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use super::*;
+use crate::link::bridge::{self, Bridge};
 use crate::link::logical::Kind;
 use crate::link::tables::{Config, Ifnet};
 use crate::link::vxlan::{PORT, Vxlan};
@@ -32,7 +33,7 @@ fn bench(cpus: u16, addresses_max: usize) -> Bench {
 
 /// Returns the entry of a station on each CPU.
 fn known(bench: &Bench, key: Key) -> Vec<Option<Behind>> {
-    bench.netisrs.iter().map(|netisr| find(&netisr.cpu, &key)).collect()
+    bench.netisrs.iter().map(|netisr| peek(&netisr.cpu, &key)).collect()
 }
 
 fn hear(bench: &mut Bench, cpu: usize, key: Key, behind: Behind) {
@@ -140,5 +141,45 @@ fn an_interface_that_goes_down_forgets_what_it_has_learnt() {
         assert_eq!(known(&bench, key(1)), vec![None; cpus.into()]);
         let listed: Vec<_> = bench.netisrs.iter().flat_map(|one| entries(&one.cpu)).collect();
         assert!(listed.iter().all(|entry| entry.is_static));
+    }
+}
+
+#[test]
+fn a_station_that_was_looked_up_lately_is_found_where_it_has_moved_and_not_when_it_is_gone() {
+    for cpus in [1, 2] {
+        let mut bench = Bench::with(2, cpus, |config| {
+            for port in &mut config.ifs {
+                port.port = Some(bridge::Port { bridge: LEARNS, ..bridge::Port::default() });
+            }
+            config.ifs.push(Ifnet { kind: Kind::Bridge(Bridge::default()), ..ifnet(LEARNS) });
+        });
+        let other = |number: u16| {
+            let [hi, lo] = number.to_be_bytes();
+            Key { ifindex: LEARNS, mac: Mac([2, 0, 0, 1, hi, lo]) }
+        };
+        let look = |bench: &mut Bench| {
+            let found: Vec<_> = bench.netisrs.iter_mut().map(|one| find(&mut one.cpu, &key(1))).collect();
+            // As often as one likes.
+            assert_eq!(found, known(bench, key(1)));
+            found
+        };
+        for port in [1, 2, 1] {
+            for _ in 0..3 {
+                hear(&mut bench, 0, key(1), Behind::Port(port));
+                assert_eq!(look(&mut bench), vec![Some(Behind::Port(port)); cpus.into()]);
+            }
+        }
+        // Of those that share a place one is found by the table.
+        for number in 0..1900 {
+            bench.advance(Duration::from_millis(1));
+            hear(&mut bench, 0, other(number), Behind::Port(2));
+            let found = bench.netisrs.iter_mut().map(|one| find(&mut one.cpu, &other(number)));
+            assert!(found.into_iter().all(|found| found == Some(Behind::Port(2))), "{number}");
+        }
+        assert_eq!(look(&mut bench), vec![Some(Behind::Port(1)); cpus.into()]);
+        let flushed = bench.netisrs.iter_mut().map(|one| flush(&mut one.cpu, LEARNS)).sum::<usize>();
+        assert_eq!(flushed, 1901);
+        bench.run();
+        assert_eq!(look(&mut bench), vec![None; cpus.into()]);
     }
 }
