@@ -286,7 +286,7 @@ fn run_model_in_test() -> Result<Vec<Row>> {
 
 /// Publications of a control thread while netisrs turn, in so many orders of their steps, by [shuttle](https://docs.rs/shuttle).
 fn run_model(orders: u64, seed: u64) -> Result<Vec<Row>> {
-    let mut command = cargo(["test", "--package", "sim", "--test", "worlds", "interleavings::"]);
+    let mut command = cargo(["test", "--package", "sim", "--test", "interleavings"]);
     command.env("RUSTFLAGS", "--cfg shuttle").env("CARGO_TARGET_DIR", run::root().join("target/model"));
     command.env("PANTALA_MODEL", orders.to_string()).env("PANTALA_SEED", seed.to_string());
     command_of_tests(

@@ -42,5 +42,3 @@ mod spanning;
 mod mitm;
 mod listings;
 mod congestion;
-#[cfg(shuttle)]
-mod interleavings;

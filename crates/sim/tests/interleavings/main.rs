@@ -1,7 +1,9 @@
 //! Orders in which a control thread and netisrs take their steps: publications of tables, routes, rules and rings while
 //! packets are on their way. Before each access to memory that threads share, shuttle may let another thread go on.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p sim --test worlds interleavings`, or `cargo xtask model [ITERATIONS]`.
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p sim --test interleavings`, or `cargo xtask model [ITERATIONS]`.
+#![cfg(shuttle)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod publication;
 mod scene;
