@@ -185,8 +185,9 @@ impl Fdb {
 #[inline]
 pub(crate) fn find(cpu: &mut Cpu, key: &Key) -> Option<Behind> {
     let Fdb { copies, recent, .. } = &mut **cpu.fdb.as_mut()?;
-    if let Some(port) = recent.port(key) {
-        return Some(Behind::Port(port));
+    let found = recent.find(key);
+    if found.is_some() {
+        return found;
     }
     let behind = copies.get(key)?.behind;
     // Whether it is heard as well is not known.
@@ -199,7 +200,7 @@ pub(crate) fn find(cpu: &mut Cpu, key: &Key) -> Option<Behind> {
 pub(crate) fn peek(cpu: &Cpu, key: &Key) -> Option<Behind> {
     let fdb = cpu.fdb.as_ref()?;
     let behind = fdb.copies.get(key).map(|copy| copy.behind);
-    let recent = fdb.recent.port(key).map(Behind::Port);
+    let recent = fdb.recent.find(key);
     assert!(recent.is_none() || recent == behind, "{key:?}: {recent:?}, and {behind:?} in the table");
     behind
 }

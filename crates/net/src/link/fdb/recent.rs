@@ -1,4 +1,4 @@
-//! Stations that a CPU has looked up lately: most frames are of a few, and a secret hash for each costs more than all else that a
+//! Stations that a CPU has looked up lately: most frames are of a few, and a secret hash for each costs more than much else that a
 //! bridge does.
 //!
 //! Each place holds the station that was last looked up of those that share it. Whoever makes stations that share places gets
@@ -6,7 +6,6 @@
 
 use super::{Behind, Key};
 use crate::base::time::Instant;
-use crate::link::tables::IfIndex;
 
 /// Stations of a CPU that are found without the table.
 pub(super) const RECENT: usize = 512;
@@ -18,13 +17,13 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 struct Place {
     /// Number of the interface, and the link address; 0 for a free place: no interface has that number.
     station: u64,
-    port: IfIndex,
+    behind: Behind,
     /// Until when nothing is to be done if it is heard there.
     quiet: Instant,
 }
 
 // docs/reference/LIMITS.md says so.
-const _: () = assert!(size_of::<Place>() <= 24);
+const _: () = assert!(size_of::<Place>() <= 40);
 
 pub(super) struct Recent(Box<[Place; RECENT]>);
 
@@ -33,32 +32,29 @@ impl Recent {
         Self(Box::new([FREE; RECENT]))
     }
 
-    /// Returns the port behind which a station is, if it was looked up lately.
+    /// Returns the place of a station, if it was looked up lately.
     #[inline]
-    pub(super) fn port(&self, key: &Key) -> Option<IfIndex> {
+    pub(super) fn find(&self, key: &Key) -> Option<Behind> {
         let place = &self.0[place_of(key)];
-        (place.station == key.number()).then_some(place.port)
+        (place.station == key.number()).then_some(place.behind)
     }
 
-    /// Whether a station was heard behind this port, so lately that nothing is to be done.
+    /// Whether a station was heard there, so lately that nothing is to be done.
     #[inline]
     pub(super) fn is_quiet(&self, key: &Key, behind: Behind, now: Instant) -> bool {
-        let Behind::Port(port) = behind else { return false };
         let place = &self.0[place_of(key)];
-        place.station == key.number() && place.port == port && now < place.quiet
+        place.station == key.number() && place.behind == behind && now < place.quiet
     }
 
-    /// Remembers the place of a station. What is known of a bridge's ports alone is worth it.
+    /// Remembers the place of a station.
     #[inline]
     pub(super) fn remember(&mut self, key: &Key, behind: Behind, quiet: Instant) {
-        if let Behind::Port(port) = behind {
-            self.0[place_of(key)] = Place { station: key.number(), port, quiet };
-        }
+        self.0[place_of(key)] = Place { station: key.number(), behind, quiet };
     }
 
     /// Forgets a station.
     pub(super) fn forget(&mut self, key: &Key) {
-        if self.port(key).is_some() {
+        if self.find(key).is_some() {
             self.0[place_of(key)] = FREE;
         }
     }
@@ -68,7 +64,7 @@ impl Recent {
     }
 }
 
-const FREE: Place = Place { station: 0, port: 0, quiet: Instant::START };
+const FREE: Place = Place { station: 0, behind: Behind::Port(0), quiet: Instant::START };
 
 /// The place that a station may have: of its number the bits that depend on all others.
 #[inline]
