@@ -39,6 +39,7 @@ mod load;
 mod memif;
 mod monitor;
 mod neighbours;
+mod office;
 mod offload;
 mod option_programs;
 mod order;
@@ -102,6 +103,7 @@ harness::main![
     memif,
     monitor,
     neighbours,
+    office,
     offload,
     option_programs,
     order,

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A PPPoE access concentrator for tests: frames on a packet socket, packets on a TUN of the kernel.
 
-    concentrator.py INTERFACE TUN AUTH
+    concentrator.py INTERFACE TUN AUTH [ADDRESS PREFIX]
 
 AUTH is pap, chap or none; user `office`, password `secret`. The TUN must have its addresses. It advertises the router fe80::1
-with the prefix 2001:db8:77::/64, and delegates 2001:db8:4400::/56 by DHCPv6. A line on standard output tells of each event; a
+with the prefix 2001:db8:77::/64, and delegates PREFIX, or 2001:db8:4400::, of 56 bits by DHCPv6. A line on standard output tells of each event; a
 line `padt` on standard input ends the session. IPv4 and IPv6 packets above 1492 bytes are dropped, with a line `too-big`.
 """
 import fcntl, hashlib, ipaddress, os, select, socket, struct, sys, time
@@ -241,4 +241,6 @@ class Concentrator:
             self.tick()
 
 
-Concentrator(*sys.argv[1:]).run()
+if len(sys.argv) > 4:
+    ADDRESS, PREFIX = sys.argv[4:6]
+Concentrator(*sys.argv[1:4]).run()
