@@ -169,7 +169,7 @@ pub(super) fn address(text: &str) -> Result<Ipv4Addr, Wrong> {
         .map_err(|_| Wrong::new(format!("`{text}` is no IPv4 address"), "write it as in \"192.0.2.1\""))
 }
 
-fn path(text: &str) -> Result<PathBuf, Wrong> {
+pub(super) fn path(text: &str) -> Result<PathBuf, Wrong> {
     if text.is_empty() || text.ends_with('/') {
         return Err(Wrong::new(
             "this cannot be the name of a file",

@@ -140,7 +140,8 @@ pub(super) fn read_prefix_from(interface: &Fields<'_>, report: &mut Report<'_>) 
 /// Interfaces that this one has prefixes and name servers from, and where it says so.
 pub(super) fn providers(interface: &Fields<'_>) -> Vec<At<String>> {
     let sections = ["ra", "dhcp6_server"].into_iter().filter_map(|key| interface.section(key));
-    let names = sections.filter_map(|table| table.value.get("dns_from"));
+    let names =
+        sections.flat_map(|table| ["dns_from", "delegate_from"].map(|key| table.value.get(key))).flatten();
     let own = interface.value("prefix_from").into_iter();
     own.chain(names)
         .filter_map(|value| Some(At::new(value.get_ref().as_str()?.to_owned(), value.span())))

@@ -51,7 +51,7 @@ pub use dhcp::DhcpServer;
 pub use dhcp_client::DhcpClient;
 pub use dhcp_relay::DhcpRelay;
 pub use dhcp6_client::{Dhcp6Client, Leased, PrefixFrom, Resolver};
-pub use dhcp6_server::Dhcp6Server;
+pub use dhcp6_server::{Delegate, Dhcp6Server};
 pub use fdb::{BridgeKeys, Fdb, Place, StaticAddress};
 pub use http::Http;
 pub use ipfix::Ipfix;

@@ -284,10 +284,12 @@ impl Control {
         self.end_probes();
         self.run_dhcp_clients();
         self.run_dhcp6_clients();
+        self.run_dhcp6_servers();
     }
 
     fn next_of_dhcp(&self) -> Option<Instant> {
         let clients = self.next_of_dhcp_clients().into_iter().chain(self.next_of_dhcp6());
+        let clients = clients.chain(self.next_of_dhcp6_servers());
         let clients = clients.map(|left| Instant::now() + left);
         self.dhcp.probes.iter().map(|probe| probe.until).chain(clients).min()
     }

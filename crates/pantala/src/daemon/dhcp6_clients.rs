@@ -80,6 +80,13 @@ impl Dhcp6 {
         })
     }
 
+    /// The prefixes that the provider of an interface has delegated.
+    pub(super) fn delegated(&self, interface: &str) -> Vec<Entry> {
+        let own = self.clients.iter().find(|own| own.interface == interface);
+        let all = own.map(|own| own.in_use.iter().map(|used| used.entry)).into_iter().flatten();
+        all.filter(|entry| !entry.is_address()).collect()
+    }
+
     /// Addresses of an interface that are leased, or in subnets of prefixes that are.
     fn leased(&self, interface: &Interface) -> Vec<Leased> {
         let of = |name: &str| {
@@ -354,7 +361,7 @@ impl Control {
         self.lead_nowhere(edits, name);
     }
 
-    fn lead_nowhere(&mut self, edits: Vec<RouteEdit>, name: &str) {
+    pub(super) fn lead_nowhere(&mut self, edits: Vec<RouteEdit>, name: &str) {
         match self.change_routes(&edits) {
             Err(why) => log::error(&why.error),
             Ok(answers) => answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(|why| {

@@ -2,6 +2,7 @@
 
 use core::net::Ipv6Addr;
 
+use ipnet::Ipv6Net;
 use wire::dhcp6::{Kind, option};
 
 /// A message, or a part of one, that grows by options.
@@ -57,6 +58,37 @@ impl Builder {
             }
         });
         self.with(code, &ia.0)
+    }
+
+    /// Adds an identity association with delegated prefixes, and their preferred and valid lifetimes in seconds.
+    #[must_use]
+    pub(crate) fn with_delegated(self, iaid: u32, prefixes: &[(Ipv6Net, [u32; 2])]) -> Self {
+        let shortest =
+            prefixes.iter().map(|(_, [preferred, _])| *preferred).filter(|seconds| *seconds > 0).min();
+        //= https://www.rfc-editor.org/rfc/rfc8415#section-21.21
+        let (renew, rebind) = shortest.map_or((0, 0), |seconds| (seconds / 2, seconds / 5 * 4));
+        let fixed = [iaid, renew, rebind].map(u32::to_be_bytes).concat();
+        let ia = prefixes.iter().fold(Self(fixed), |ia, (net, lifetimes)| {
+            let lifetimes = lifetimes.map(u32::to_be_bytes).concat();
+            ia.with(
+                option::IA_PREFIX,
+                &[&lifetimes[..], &[net.prefix_len()], &net.network().octets()].concat(),
+            )
+        });
+        self.with(option::IA_PD, &ia.0)
+    }
+
+    /// Adds an identity association that has nothing but a status.
+    #[must_use]
+    pub(crate) fn with_refusal(self, code: u16, iaid: u32, status: u16, why: &str) -> Self {
+        let fixed = [iaid, 0, 0].map(u32::to_be_bytes).concat();
+        self.with(code, &Self(fixed).with_status(status, why).0)
+    }
+
+    /// Adds a status.
+    #[must_use]
+    pub(crate) fn with_status(self, status: u16, why: &str) -> Self {
+        self.with(option::STATUS, &[&status.to_be_bytes()[..], why.as_bytes()].concat())
     }
 
     /// The bytes on the wire.

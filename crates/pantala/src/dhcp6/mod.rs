@@ -2,6 +2,7 @@
 //! `daemon/dhcp6_servers`); netisrs bring messages and send them ([`net::dhcp`]).
 
 pub(crate) mod client;
+pub(crate) mod delegation;
 pub(crate) mod lease;
 pub(crate) mod message;
 pub(crate) mod relay;

@@ -1,20 +1,27 @@
-//! The DHCPv6 server of an interface, as a function of messages and time: it tells parameters and gives no addresses (RFC 8415
-//! §18.3.6).
+//! The DHCPv6 server of an interface, as a function of messages and time: it tells parameters (RFC 8415 §18.3.6), delegates prefixes
+//! to routers if it has some, and gives no addresses.
 
-use wire::dhcp6::{Kind, View, option};
+use core::net::Ipv6Addr;
 
+use wire::dhcp6::{Ia, Kind, View, option, status};
+
+use super::delegation::Delegations;
 use super::message::Builder;
 use crate::config::Resolver;
 
 /// Answers in a second, and at once after a pause; further questions are dropped.
 const RATE: u64 = 100;
+/// Associations of a message that are answered.
+const ASSOCIATIONS_MAX: usize = 8;
 
-/// A stateless server.
+/// A server.
 #[derive(Debug)]
 pub(crate) struct Server {
     duid: Vec<u8>,
     pub(crate) told: Resolver,
     refresh_s: u32,
+    /// Prefixes that it delegates.
+    pub(crate) delegations: Option<Delegations>,
     /// Answers that may be given, in thousandths, and when that was so.
     tokens: u64,
     counted: u64,
@@ -32,12 +39,27 @@ pub(crate) struct Counts {
     pub(crate) ignored: u64,
     /// Questions beyond the rate.
     pub(crate) limited: u64,
+    /// Requests for prefixes of which none was free.
+    pub(crate) exhausted: u64,
+    /// Delegations that were not given because they could not be written to disk.
+    pub(crate) not_written: u64,
+}
+
+/// An exchange with a router.
+#[derive(Clone, Copy)]
+struct Exchange<'a> {
+    duid: &'a [u8],
+    kind: Kind,
+    router: Ipv6Addr,
+    /// Whether delegations are noted: not those that are only advertised.
+    is_binding: bool,
+    now: u64,
 }
 
 impl Server {
     pub(crate) fn new(duid: Vec<u8>, now: u64) -> Self {
         let (told, counts) = (Resolver::default(), Counts::default());
-        Self { duid, told, refresh_s: 0, tokens: RATE * 1000, counted: now, counts }
+        Self { duid, told, refresh_s: 0, delegations: None, tokens: RATE * 1000, counted: now, counts }
     }
 
     /// Tells these parameters from now on.
@@ -45,14 +67,15 @@ impl Server {
         (self.told, self.refresh_s) = (told, refresh_s);
     }
 
-    /// Handles a message at `now`, milliseconds; returns the answer to its sender.
-    pub(crate) fn handle(&mut self, bytes: &[u8], now: u64) -> Option<Vec<u8>> {
+    /// Handles a message of `from` at `now`, milliseconds; returns the answer to its sender.
+    pub(crate) fn handle(&mut self, bytes: &[u8], from: Ipv6Addr, now: u64) -> Option<Vec<u8>> {
         self.counts.received += 1;
         let Ok(message) = View::parse(bytes) else {
             self.counts.malformed += 1;
             return None;
         };
-        if !self.is_for_us(&message) {
+        let lends = self.lends(&message);
+        if lends.is_none() && !self.is_for_us(&message) {
             self.counts.ignored += 1;
             return None;
         }
@@ -61,7 +84,13 @@ impl Server {
             return None;
         }
         self.counts.replies += 1;
-        Some(self.reply(&message))
+        Some(match lends {
+            None => self.inform(&message),
+            Some((duid, is_binding)) => {
+                let exchange = Exchange { duid, kind: message.kind, router: from, is_binding, now };
+                self.lend(&message, exchange)
+            }
+        })
     }
 
     //= https://www.rfc-editor.org/rfc/rfc8415#section-16.12
@@ -70,6 +99,25 @@ impl Server {
         let has_binding =
             [option::IA_NA, option::IA_PD].into_iter().any(|code| message.options.get(code).is_some());
         message.kind == Kind::InformationRequest && !is_other && !has_binding
+    }
+
+    /// The client of a message about leases that is for us, and whether it is bound by the answer.
+    fn lends<'a>(&self, message: &View<'a>) -> Option<(&'a [u8], bool)> {
+        self.delegations.as_ref()?;
+        let duid = message.options.duid(option::CLIENT_ID)?;
+        let server = message.options.get(option::SERVER_ID);
+        let is_binding = match message.kind {
+            //= https://www.rfc-editor.org/rfc/rfc8415#section-16.2
+            Kind::Solicit if server.is_none() => message.options.get(option::RAPID_COMMIT).is_some(),
+            //= https://www.rfc-editor.org/rfc/rfc8415#section-16.7
+            Kind::Rebind if server.is_none() => true,
+            //= https://www.rfc-editor.org/rfc/rfc8415#section-16.4
+            Kind::Request | Kind::Renew | Kind::Release | Kind::Decline if server == Some(&*self.duid) => {
+                true
+            }
+            _ => return None,
+        };
+        Some((duid, is_binding))
     }
 
     /// Takes one of [`RATE`] answers in a second.
@@ -82,35 +130,108 @@ impl Server {
         left.is_some()
     }
 
-    fn reply(&self, message: &View<'_>) -> Vec<u8> {
-        let options = message.options;
-        let (wanted, _) = options.get(option::REQUESTED).unwrap_or_default().as_chunks::<2>();
-        let is_wanted = |code: u16| wanted.is_empty() || wanted.contains(&code.to_be_bytes());
-        let Resolver { dns, search, sntp } = &self.told;
-        let mut reply = Builder::new(Kind::Reply, message.xid).with(option::SERVER_ID, &self.duid);
-        if let Some(client) = options.get(option::CLIENT_ID) {
-            reply = reply.with(option::CLIENT_ID, client);
-        }
-        for (code, addrs) in [(option::DNS, dns), (option::SNTP, sntp)] {
-            reply = if is_wanted(code) { reply.with_addrs(code, addrs) } else { reply };
-        }
-        if is_wanted(option::SEARCH) {
-            reply = reply.with_some(option::SEARCH, search);
-        }
+    /// Answers a question about parameters alone.
+    fn inform(&self, message: &View<'_>) -> Vec<u8> {
+        let reply = self.parameters(message, self.begin(message, Kind::Reply));
         //= https://www.rfc-editor.org/rfc/rfc8415#section-21.23
-        if is_wanted(option::REFRESH_TIME) {
-            reply = reply.with(option::REFRESH_TIME, &self.refresh_s.to_be_bytes());
+        let reply = match is_wanted(message, option::REFRESH_TIME) {
+            true => reply.with(option::REFRESH_TIME, &self.refresh_s.to_be_bytes()),
+            false => reply,
+        };
+        reply.into_bytes()
+    }
+
+    fn begin(&self, message: &View<'_>, kind: Kind) -> Builder {
+        let reply = Builder::new(kind, message.xid).with(option::SERVER_ID, &self.duid);
+        match message.options.get(option::CLIENT_ID) {
+            Some(client) => reply.with(option::CLIENT_ID, client),
+            None => reply,
+        }
+    }
+
+    fn parameters(&self, message: &View<'_>, mut reply: Builder) -> Builder {
+        let Resolver { dns, search, sntp } = &self.told;
+        for (code, addrs) in [(option::DNS, dns), (option::SNTP, sntp)] {
+            reply = if is_wanted(message, code) { reply.with_addrs(code, addrs) } else { reply };
+        }
+        if is_wanted(message, option::SEARCH) { reply.with_some(option::SEARCH, search) } else { reply }
+    }
+
+    /// Answers a message about leases: prefixes are delegated, and there are no addresses.
+    fn lend(&mut self, message: &View<'_>, exchange: Exchange<'_>) -> Vec<u8> {
+        let kind = if exchange.is_binding { Kind::Reply } else { Kind::Advertise };
+        let mut reply = self.parameters(message, self.begin(message, kind));
+        if exchange.kind == Kind::Solicit && exchange.is_binding {
+            reply = reply.with(option::RAPID_COMMIT, &[]);
+        }
+        if matches!(exchange.kind, Kind::Release | Kind::Decline) {
+            //= https://www.rfc-editor.org/rfc/rfc8415#section-18.3.7
+            reply = reply.with_status(status::SUCCESS, "");
+        }
+        for ia in message.options.associations(option::IA_NA).take(ASSOCIATIONS_MAX) {
+            let is_new = matches!(exchange.kind, Kind::Solicit | Kind::Request);
+            //= https://www.rfc-editor.org/rfc/rfc8415#section-18.3.2
+            let (code, why) = match is_new {
+                true => (status::NO_ADDRS, "addresses are formed from router advertisements"),
+                false => (status::NO_BINDING, "no address was leased"),
+            };
+            reply = reply.with_refusal(option::IA_NA, ia.iaid, code, why);
+        }
+        for ia in message.options.associations(option::IA_PD).take(ASSOCIATIONS_MAX) {
+            reply = self.delegate(ia, exchange, reply);
         }
         reply.into_bytes()
     }
+
+    /// Answers an association of prefixes.
+    fn delegate(&mut self, ia: Ia<'_>, exchange: Exchange<'_>, reply: Builder) -> Builder {
+        let Exchange { duid, kind, router, is_binding, now } = exchange;
+        let Some(all) = &mut self.delegations else { return reply };
+        let no_binding = |reply: Builder| {
+            reply.with_refusal(option::IA_PD, ia.iaid, status::NO_BINDING, "no prefix is delegated to it")
+        };
+        let is_known = all.of(duid, ia.iaid).is_some();
+        match kind {
+            Kind::Release | Kind::Decline => {
+                return if all.remove(duid, ia.iaid) { reply } else { no_binding(reply) };
+            }
+            //= https://www.rfc-editor.org/rfc/rfc8415#section-18.3.4
+            Kind::Renew | Kind::Rebind if !is_known => return no_binding(reply),
+            _ => {}
+        }
+        let chosen = all.choose(duid, ia).map(|number| (number, all.told(number, now)));
+        let Some((number, told)) = chosen.filter(|(_, told)| is_known || !told.is_empty()) else {
+            self.counts.exhausted += 1;
+            //= https://www.rfc-editor.org/rfc/rfc8415#section-18.3.2
+            return reply.with_refusal(option::IA_PD, ia.iaid, status::NO_PREFIX, "no prefix is free");
+        };
+        if is_binding {
+            all.put(duid, ia.iaid, number, router, now);
+        }
+        //= https://www.rfc-editor.org/rfc/rfc8415#section-18.3.4
+        let is_gone = |net: &ipnet::Ipv6Net| told.iter().all(|(own, _)| own != net);
+        let nets = ia.leased().filter_map(|leased| ipnet::Ipv6Net::new(leased.addr, leased.len).ok());
+        let gone = nets.filter(is_gone).take(ASSOCIATIONS_MAX).map(|net| (net, [0, 0]));
+        let gone: Vec<_> = gone.filter(|_| matches!(kind, Kind::Renew | Kind::Rebind)).collect();
+        reply.with_delegated(ia.iaid, &[told.clone(), gone].concat())
+    }
+}
+
+/// Whether a client asks for an option: for all if it names none.
+fn is_wanted(message: &View<'_>, code: u16) -> bool {
+    let (wanted, _) = message.options.get(option::REQUESTED).unwrap_or_default().as_chunks::<2>();
+    wanted.is_empty() || wanted.contains(&code.to_be_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dhcp6::delegation::Terms;
+    use crate::dhcp6::lease::Entry;
 
     const NOW: u64 = 1_000_000_000;
     const DUID: [u8; 4] = [0, 3, 0, 1];
+    const FROM: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
 
     fn server() -> Server {
         let mut server = Server::new(DUID.to_vec(), NOW);
@@ -130,7 +251,7 @@ mod tests {
             [(&[][..], 1, 3, Some(600)), (&[0, 23][..], 1, 0, None), (&[0, 24, 0, 32], 0, 3, Some(600))]
         {
             let asked = question(Kind::InformationRequest).with_some(option::REQUESTED, wanted).into_bytes();
-            let reply = server.handle(&asked, NOW).unwrap();
+            let reply = server.handle(&asked, FROM, NOW).unwrap();
             let view = View::parse(&reply).unwrap();
             assert_eq!((view.kind, view.xid), (Kind::Reply, 9));
             assert_eq!(view.options.get(option::CLIENT_ID), Some(&b"client"[..]));
@@ -149,9 +270,9 @@ mod tests {
         for wrong in
             [association(Kind::Solicit), association(Kind::InformationRequest), other, question(Kind::Reply)]
         {
-            assert_eq!(server.handle(&wrong.into_bytes(), NOW), None);
+            assert_eq!(server.handle(&wrong.into_bytes(), FROM, NOW), None);
         }
-        assert_eq!(server.handle(&[11, 0, 0], NOW), None);
+        assert_eq!(server.handle(&[11, 0, 0], FROM, NOW), None);
         assert_eq!((server.counts.ignored, server.counts.malformed, server.counts.received), (4, 1, 5));
     }
 
@@ -160,11 +281,92 @@ mod tests {
         let mut server = server();
         let asked = question(Kind::InformationRequest).into_bytes();
         let mut answered = |from: u64, to: u64| {
-            (from..to).filter(|at| server.handle(&asked, NOW + at / 10).is_some()).count()
+            (from..to).filter(|at| server.handle(&asked, FROM, NOW + at / 10).is_some()).count()
         };
         // 10,000 in a second.
         assert_eq!(answered(0, 10_000), 199);
         assert_eq!(answered(10_000, 20_000), 100);
         assert_eq!(server.counts.limited, 20_000 - 299);
+    }
+
+    /// A server that delegates parts of a prefix.
+    fn delegating() -> Server {
+        let terms = Terms { len: 60, lease_s: 3600 };
+        let mut delegations = Delegations::new(terms, Vec::new());
+        let (preferred, valid) = (u64::MAX, u64::MAX);
+        let source = Entry { net: "2001:db8::/56".parse().unwrap(), preferred, valid };
+        delegations.settle(terms, vec![source], Vec::new());
+        Server { delegations: Some(delegations), ..server() }
+    }
+
+    /// The prefixes of an answer, with their valid lifetimes, and the status of its association.
+    fn delegated(reply: &[u8]) -> (Kind, Vec<(String, u32)>, u16) {
+        let view = View::parse(reply).unwrap();
+        let ia = view.options.associations(option::IA_PD).next();
+        let all =
+            ia.map(|ia| ia.leased().map(|own| (format!("{}/{}", own.addr, own.len), own.valid_s)).collect());
+        (view.kind, all.unwrap_or_default(), ia.map_or(0, |ia| ia.options.status()))
+    }
+
+    #[test]
+    fn a_router_solicits_requests_renews_and_releases_a_prefix() {
+        let mut server = delegating();
+        let asks = |kind: Kind| question(kind).with_association(option::IA_PD, 1, &[]);
+        let to_us = |kind: Kind| asks(kind).with(option::SERVER_ID, &DUID).into_bytes();
+        let part = || vec![("2001:db8:0:f0::/60".to_owned(), 3600)];
+        let offered = server.handle(&asks(Kind::Solicit).into_bytes(), FROM, NOW).unwrap();
+        assert_eq!(delegated(&offered), (Kind::Advertise, part(), 0));
+        let all = |server: &Server| server.delegations.as_ref().unwrap().all().len();
+        assert_eq!(all(&server), 0, "nothing is bound by an offer");
+        let unknown = server.handle(&to_us(Kind::Renew), FROM, NOW).unwrap();
+        assert_eq!(delegated(&unknown), (Kind::Reply, vec![], status::NO_BINDING));
+        for kind in [Kind::Request, Kind::Renew] {
+            let bound = server.handle(&to_us(kind), FROM, NOW).unwrap();
+            assert_eq!(delegated(&bound), (Kind::Reply, part(), 0));
+            assert_eq!(all(&server), 1);
+        }
+        // A prefix that is not ours any more goes.
+        let old = [("2001:db8:77::".parse().unwrap(), 60)];
+        let rebinds = question(Kind::Rebind).with_association(option::IA_PD, 1, &old).into_bytes();
+        let rebound = server.handle(&rebinds, FROM, NOW).unwrap();
+        assert_eq!(delegated(&rebound).1, [part(), vec![("2001:db8:77::/60".to_owned(), 0)]].concat());
+        let released = server.handle(&to_us(Kind::Release), FROM, NOW).unwrap();
+        assert_eq!(
+            (delegated(&released).0, View::parse(&released).unwrap().options.status()),
+            (Kind::Reply, 0)
+        );
+        assert_eq!(all(&server), 0);
+    }
+
+    #[test]
+    fn addresses_are_refused_and_prefixes_too_when_none_is_free() {
+        let mut server = delegating();
+        let rapid = |client: &[u8]| {
+            let message = Builder::new(Kind::Solicit, 9)
+                .with(option::CLIENT_ID, client)
+                .with(option::RAPID_COMMIT, &[]);
+            message
+                .with_association(option::IA_NA, 1, &[])
+                .with_association(option::IA_PD, 1, &[])
+                .into_bytes()
+        };
+        for client in 0..16 {
+            let reply = server.handle(&rapid(&[1, 2, 3, client]), FROM, NOW).unwrap();
+            let view = View::parse(&reply).unwrap();
+            let address = view.options.associations(option::IA_NA).next().unwrap();
+            assert_eq!((address.leased().count(), address.options.status()), (0, status::NO_ADDRS));
+            assert!(view.options.get(option::RAPID_COMMIT).is_some());
+            assert_eq!(delegated(&reply).1.len(), 1);
+        }
+        let refused = server.handle(&rapid(b"late"), FROM, NOW).unwrap();
+        assert_eq!(delegated(&refused), (Kind::Reply, vec![], status::NO_PREFIX));
+        assert_eq!(server.counts.exhausted, 1);
+        // Requests to another server, and those of nobody.
+        let other =
+            question(Kind::Request).with(option::SERVER_ID, b"other").with_association(option::IA_PD, 1, &[]);
+        let nameless = Builder::new(Kind::Solicit, 9).with_association(option::IA_PD, 1, &[]);
+        for wrong in [other, nameless, question(Kind::Confirm)] {
+            assert_eq!(server.handle(&wrong.into_bytes(), FROM, NOW), None);
+        }
     }
 }

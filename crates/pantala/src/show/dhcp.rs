@@ -5,8 +5,8 @@ use core::net::Ipv6Addr;
 use super::neighbours::duration;
 use super::table::Table;
 use crate::api::{
-    Dhcp, Dhcp6Client, Dhcp6Counters, Dhcp6Lease, Dhcp6Relay, Dhcp6Server, DhcpClient, DhcpCounters,
-    DhcpLease, DhcpRelay, DhcpServer,
+    Dhcp, Dhcp6Client, Dhcp6Counters, Dhcp6Delegation, Dhcp6Lease, Dhcp6Relay, Dhcp6Server, DhcpClient,
+    DhcpCounters, DhcpLease, DhcpRelay, DhcpServer,
 };
 
 /// Clients, and servers with their leases.
@@ -71,12 +71,27 @@ fn client6(client: &Dhcp6Client) -> String {
 }
 
 fn server6(server: &Dhcp6Server) -> String {
-    let Dhcp6Counters { received, replies, malformed, ignored, limited } = server.counters;
-    let text = format!("{}: DHCPv6 server, stateless\n", server.interface);
+    let Dhcp6Counters { received, replies, malformed, ignored, limited, exhausted, not_written } =
+        server.counters;
+    let text = format!("{}: DHCPv6 server\n", server.interface);
     let text = text + &parameters(&server.dns, &server.search, &server.sntp);
-    text + &format!(
-        "\treceived {received}, replies {replies}, malformed {malformed}, ignored {ignored}, limited {limited}\n"
-    )
+    let text = text
+        + &format!(
+            "\treceived {received}, replies {replies}, malformed {malformed}, ignored {ignored}, limited {limited}, \
+             prefixes exhausted {exhausted}, not written {not_written}\n"
+        );
+    if server.delegations.is_empty() {
+        return text;
+    }
+    let mut table = Table::new(&["Prefix", "Router", "Expires", "DUID"], &[]);
+    server.delegations.iter().for_each(|own| table.row(delegation(own)));
+    text + &table.text()
+}
+
+fn delegation(own: &Dhcp6Delegation) -> [String; 4] {
+    let Dhcp6Delegation { duid, router, prefixes, expires_s, .. } = own;
+    let prefixes: Vec<String> = prefixes.iter().map(ToString::to_string).collect();
+    [prefixes.join(" "), router.to_string(), duration(*expires_s), duid.clone()]
 }
 
 fn parameters(dns: &[Ipv6Addr], search: &[String], sntp: &[Ipv6Addr]) -> String {

@@ -220,7 +220,7 @@ pub struct Dhcp6Lease {
     pub valid_s: u64,
 }
 
-/// An interface with a stateless DHCPv6 server.
+/// An interface with a DHCPv6 server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct Dhcp6Server {
@@ -232,8 +232,28 @@ pub struct Dhcp6Server {
     pub search: Vec<String>,
     /// Time servers.
     pub sntp: Vec<Ipv6Addr>,
+    /// Prefixes that are delegated to routers.
+    #[serde(default)]
+    pub delegations: Vec<Dhcp6Delegation>,
     /// Counters.
     pub counters: Dhcp6Counters,
+}
+
+/// Prefixes that are delegated to a router.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
+pub struct Dhcp6Delegation {
+    /// The router's identifier (DUID), in hexadecimal digits.
+    pub duid: String,
+    /// The number of its association.
+    pub iaid: u32,
+    /// The router's link-local address.
+    pub router: Ipv6Addr,
+    /// Its prefixes.
+    #[cfg_attr(feature = "admin", schemars(with = "Vec<String>"))]
+    pub prefixes: Vec<Ipv6Net>,
+    /// Seconds until the lease ends.
+    pub expires_s: u64,
 }
 
 /// Counters of a DHCPv6 server.
@@ -250,4 +270,10 @@ pub struct Dhcp6Counters {
     pub ignored: u64,
     /// Questions dropped because they came faster than 100 in a second.
     pub limited: u64,
+    /// Requests for prefixes of which none was free.
+    #[serde(default)]
+    pub exhausted: u64,
+    /// Delegations that were not given because they could not be written to disk.
+    #[serde(default)]
+    pub not_written: u64,
 }

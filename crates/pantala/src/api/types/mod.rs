@@ -40,8 +40,8 @@ pub use capture::{CaptureBatch, CaptureInsn, CapturePlace, CaptureRequest};
 pub use change::{Change, ChangeOp, StackChange};
 pub use config::{ConfigEdit, ConfigEdits, ReloadRequest, RunningConfiguration, UndoRequest};
 pub use dhcp::{
-    Dhcp, Dhcp6Client, Dhcp6Counters, Dhcp6Lease, Dhcp6Relay, Dhcp6Server, DhcpClient, DhcpCounters,
-    DhcpLease, DhcpRelay, DhcpServer,
+    Dhcp, Dhcp6Client, Dhcp6Counters, Dhcp6Delegation, Dhcp6Lease, Dhcp6Relay, Dhcp6Server, DhcpClient,
+    DhcpCounters, DhcpLease, DhcpRelay, DhcpServer,
 };
 pub use error::{Error, ErrorKind, TextProblem};
 pub use http::{HttpCounter, HttpListener};

@@ -1,6 +1,7 @@
 //! A provider's server delegates a prefix to us, of which our hosts get their addresses, and our server tells them the rest.
 
 use core::net::IpAddr;
+use std::net::UdpSocket;
 use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::Signal;
@@ -254,7 +255,119 @@ fn a_host_gets_an_ipv6_address_from_a_server_behind_a_relay() {
     assert!(daemon.end(Signal::TERM));
 }
 
+/// The delegations of our server: a router's address and its first prefix.
+fn delegations(daemon: &Daemon<'_>) -> Vec<(String, String)> {
+    let shown = daemon.json("dhcp lan")["servers6"][0]["delegations"].clone();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let all = shown.as_array().unwrap();
+    all.iter().map(|own| (text(&own["router"]), text(&own["prefixes"][0]))).collect()
+}
+
+/// Whether a datagram of the provider reaches an address behind the LAN's router.
+fn reaches(lab: &Lab, to: IpAddr) -> bool {
+    let listener = lab.router().run(|| UdpSocket::bind((to, 0))).unwrap().unwrap();
+    listener.set_read_timeout(Some(core::time::Duration::from_millis(300))).unwrap();
+    let sender = lab.host().run(|| UdpSocket::bind("[::]:0")).unwrap().unwrap();
+    let _ = sender.send_to(b"behind", listener.local_addr().unwrap());
+    listener.recv(&mut [0; 16]).is_ok()
+}
+
+/// Runs a shell script with the provider.
+fn on_wan(lab: &Lab, script: &str) {
+    let mut command = Command::new("sh");
+    let said = lab.host().put(command.args(["-c", script])).unwrap().output().unwrap();
+    assert!(said.status.success(), "{script}: {said:?}");
+}
+
+/// Lets the kernel's end of the LAN take addresses, with the same link-local address each time.
+fn router_is_up(lab: &Lab) {
+    on_lan(lab, "ip link set pt1 address 02:00:00:00:00:99");
+    host_is_up(lab);
+}
+
+fn a_router_behind_us_gets_a_part_of_the_delegated_prefix_and_what_is_in_it_reaches_the_router() {
+    if !has("kea-dhcp6", "kea-dhcp6-server")
+        || !has("dhclient", "isc-dhcp-client")
+        || !has("dhcpcd", "dhcpcd-base")
+    {
+        return;
+    }
+    let Some(lab) = Lab::new("delegate", Wire::Veth { queues: 1 }) else { return };
+    let folder = lab.folder().display().to_string();
+    let server = format!(
+        "[interface.dhcp6_server]\ndelegate_from = \"wan\"\ndelegate_len = 60\nleases = \"{folder}/leases6\"\n"
+    );
+    lab.write(&config(&lab, "prefix_len = 56").replace("[interface.dhcp6_server]\n", &server));
+    let daemon = lab.start();
+    let kea = Kea::start(&lab, "2001:db8:4400::", [6, 300, 600, 900]);
+    router_is_up(&lab);
+    until("a prefix is delegated", || delegated(&daemon).is_some());
+    let first = delegated(&daemon).unwrap();
+    let own = subnet(&first, 5);
+    until("the host has an address in the subnet", || host_addresses(&lab).contains(&own));
+    let asks = "[ -n \"$new_ip6_prefix\" ] && echo \"got=$new_ip6_prefix\" && kill $PPID";
+    let text = dhclient(&lab, "-1 -d -P", asks);
+    // The last part, because the first ones are for our own links.
+    let part = subnet(&first, 0xf0);
+    assert!(text.contains(&format!("got={part}:/60")), "{text} {}", daemon.shows("dhcp"));
+    let all = delegations(&daemon);
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert_eq!(all[0].1, format!("{part}:/60"));
+    daemon.shows_line(&format!("route -n get {part}:9"), "interface: lan");
+    daemon.shows_line(&format!("route -n get {part}:9"), &all[0].0);
+    let behind: IpAddr = format!("{part}:9").parse().unwrap();
+    let ours = daemon.json("ifconfig wan")["addresses"].clone();
+    let ours = ours.as_array().unwrap().iter().filter_map(|own| own["address"].as_str());
+    let via = ours.filter(|own| own.starts_with("fe80")).last().unwrap().to_owned();
+    on_wan(&lab, &format!("ip -6 route add 2001:db8:4400::/40 via {via} dev far"));
+    on_lan(
+        &lab,
+        &format!(
+            "ip link set lo up; ip -6 addr add {behind}/128 dev lo; ip -6 route add default via fe80::1 dev pt1"
+        ),
+    );
+    until("it is reached", || reaches(&lab, behind));
+    // Killed, it knows the delegation, and the way there.
+    daemon.kill_and_go_on().wait().unwrap();
+    let daemon = lab.start();
+    router_is_up(&lab);
+    assert_eq!(delegations(&daemon), all);
+    until("it is reached", || reaches(&lab, behind));
+    // Another client, which is another router.
+    let conf = "interface pt1\nnoipv6rs\nipv6only\nduid\nia_pd 1 -\n";
+    std::fs::write(lab.folder().join("dhcpcd.conf"), conf).unwrap();
+    let script =
+        "#!/bin/sh\n[ -n \"$new_dhcp6_ia_pd1_prefix1\" ] && echo \"got=$new_dhcp6_ia_pd1_prefix1\"\nexit 0\n";
+    std::fs::write(lab.folder().join("script"), script).unwrap();
+    let run = format!(
+        "mount -t tmpfs t /run; mkdir -p /run/dhcpcd; mount -t tmpfs t /var/lib/dhcpcd; mount -t sysfs t /sys\n\
+         timeout 20 dhcpcd --nobackground --oneshot -6 --config {folder}/dhcpcd.conf --script {folder}/script pt1"
+    );
+    let mut command = Command::new("unshare");
+    let said = lab.router().put(command.args(["--mount", "sh", "-c", &run])).unwrap().output().unwrap();
+    let other = format!("{}:", subnet(&first, 0xe0));
+    assert!(
+        String::from_utf8_lossy(&said.stdout).contains(&format!("got={other}")),
+        "{said:?} {}",
+        daemon.shows("dhcp")
+    );
+    assert_eq!(delegations(&daemon).len(), 2);
+    // The provider renumbers: each has the same part of the new prefix.
+    drop(kea);
+    let _kea = Kea::start(&lab, "2001:db8:5500::", [6, 300, 600, 900]);
+    until("another prefix is delegated", || {
+        delegations(&daemon).iter().all(|(_, net)| net.starts_with("2001:db8:55"))
+    });
+    let new = subnet(&delegated(&daemon).unwrap(), 0xf0);
+    daemon.shows_line(&format!("route -n get {new}:9"), &all[0].0);
+    let text = dhclient(&lab, "-1 -d -P -r", "");
+    until("it is given back", || delegations(&daemon).len() == 1);
+    assert!(!daemon.run(&format!("route -n get {new}:9")).1.contains(&all[0].0), "{text}");
+    assert!(daemon.end(Signal::TERM));
+}
+
 harness::tests![
+    a_router_behind_us_gets_a_part_of_the_delegated_prefix_and_what_is_in_it_reaches_the_router,
     a_host_gets_an_ipv6_address_from_a_server_behind_a_relay,
     a_delegated_prefix_numbers_the_lan_outlives_a_crash_and_gives_way_to_another_one,
     a_lease_is_asked_about_when_the_wire_carries_again,
