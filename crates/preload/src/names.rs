@@ -14,14 +14,14 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use program::daemon::{ask, may_be_ours};
+use program::daemon::{ask, first_options, may_be_ours};
 use program::stream::{is_ready, outcome};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, Question, RCODE, TYPE};
-use wire::program::{NO_ADDR, Options, Request, Transport};
+use wire::program::{NO_ADDR, Request, Transport};
 
 const PORT: u16 = 53;
 /// Servers that are asked, and domains that are searched, at the most (resolv.conf(5)).
@@ -244,7 +244,7 @@ fn over_tcp(server: SocketAddr, query: &[u8], until: Instant) -> Result<Vec<u8>,
 }
 
 fn connected(transport: Transport, remote: SocketAddr) -> Result<OwnedFd, Errno> {
-    let options = Options::default();
+    let options = first_options();
     let answer = ask(&Request::Connect { transport, id: 0, local: NO_ADDR, remote, options })?;
     answer.descriptor.ok_or(Errno::MFILE)
 }

@@ -14,24 +14,25 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
-use wire::program::{INFO_LEN, REPLY_LEN, REQUEST_LEN, Reply, Request, set_thread};
+use wire::program::{INFO_LEN, Options, REPLY_LEN, REQUEST_LEN, Reply, Request, SockOpt, set_thread};
 
 /// Settings of `pantala run`.
 struct Environment {
     socket: Option<SocketAddrUnix>,
     only: Vec<(IpAddr, u8)>,
+    fib: Option<u8>,
 }
 
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 
-/// Sets where the daemon serves programs, and the addresses that may be pantala's, in place of the environment's; before the first
-/// request.
+/// Sets where the daemon serves programs, the addresses that may be pantala's, and the routing table of sockets, in place of the
+/// environment's; before the first request.
 ///
 /// # Errors
 /// The path is too long for a Unix socket's.
-pub fn set_environment(socket: &Path, only: Vec<(IpAddr, u8)>) -> Result<(), Errno> {
+pub fn set_environment(socket: &Path, only: Vec<(IpAddr, u8)>, fib: Option<u8>) -> Result<(), Errno> {
     let socket = Some(SocketAddrUnix::new(socket)?);
-    ENVIRONMENT.set(Environment { socket, only }).map_err(|_| Errno::ALREADY)
+    ENVIRONMENT.set(Environment { socket, only, fib }).map_err(|_| Errno::ALREADY)
 }
 
 /// The thread of another process that requests are made for.
@@ -53,8 +54,18 @@ fn environment() -> &'static Environment {
     ENVIRONMENT.get_or_init(|| {
         let socket = std::env::var_os("PANTALA_APP_SOCKET").and_then(|path| SocketAddrUnix::new(path).ok());
         let only = std::env::var("PANTALA_ONLY").unwrap_or_default();
-        Environment { socket, only: only.split(',').filter_map(prefix).collect() }
+        let fib = std::env::var("PANTALA_FIB").ok().and_then(|text| text.parse().ok());
+        Environment { socket, only: only.split(',').filter_map(prefix).collect(), fib }
     })
+}
+
+/// The options that each socket begins with.
+pub fn first_options() -> Options {
+    let mut options = Options::default();
+    if let Some(fib) = environment().fib {
+        options.set(SockOpt::Fib, fib.into());
+    }
+    options
 }
 
 fn prefix(text: &str) -> Option<(IpAddr, u8)> {

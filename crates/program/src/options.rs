@@ -9,6 +9,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use wire::program::{Options, SockOpt, Transport};
 
 use crate::Socket;
+use crate::daemon::first_options;
 
 /// Bytes of a value at the most that are looked at: the name of an algorithm or a device.
 pub const VALUE_MAX: usize = 16;
@@ -148,7 +149,7 @@ pub const fn algorithm_name(number: i32) -> &'static [u8; VALUE_MAX] {
 
 /// Returns the options of a socket of the kernel that a program has set: those that a new one has not.
 pub(crate) fn set_before<S: Socket>(socket: &S, transport: Transport, is_v6: bool) -> Options {
-    let mut options = Options::default();
+    let mut options = first_options();
     for ((level, number, option), fresh) in table(transport, is_v6).zip(fresh::<S>(transport, is_v6)) {
         let now = read::<S>(socket.fd(), level, number, option);
         if let Some(value) = now.filter(|_| now != *fresh) {

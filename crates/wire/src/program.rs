@@ -18,7 +18,7 @@ pub use self::option::{Options, SockOpt};
 /// Bytes of a socket address: family, address, port, scope.
 pub const ADDR_LEN: usize = 23;
 /// Bytes of a request.
-pub const REQUEST_LEN: usize = 160;
+pub const REQUEST_LEN: usize = 168;
 /// Bytes of a reply.
 pub const REPLY_LEN: usize = 32;
 /// Bytes behind the reply to [`Request::Info`]: `struct tcp_info` of Linux.

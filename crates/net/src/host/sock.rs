@@ -57,6 +57,8 @@ pub enum Error {
     InterfaceDown,
     /// A TCP-MD5 key that is empty or too long (EINVAL).
     BadKey,
+    /// There is no such routing table (EINVAL).
+    NoTable,
     /// A limit is reached: sockets, listeners, groups or connections (ENOBUFS).
     TooMany,
 }
@@ -93,6 +95,7 @@ impl core::fmt::Display for Error {
             Self::NoInterface => "no such interface, or none with frames of its own",
             Self::InterfaceDown => "the interface is down",
             Self::BadKey => "invalid argument: a TCP-MD5 key has 1 to 80 bytes",
+            Self::NoTable => "invalid argument: there is no such routing table",
             Self::TooMany => "limit reached",
         })
     }

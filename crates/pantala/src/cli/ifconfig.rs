@@ -13,11 +13,15 @@ pantala ifconfig [-a] | -l | IF
        pantala ifconfig IF create tunnel LOCAL REMOTE [grekey N]
        pantala ifconfig IF create vxlanid N vxlanlocal A
                [vxlanremote B | vxlangroup G] [vxlanport P]
+       pantala ifconfig IF create pppoedev INTERFACE [pppoesvc SERVICE]
+               [pppoeac AC] [authname NAME] [authkey KEY]
+               [authproto pap | chap]
        pantala ifconfig BRIDGE create [addm INTERFACE ...]
        pantala ifconfig IF create device DEVICE
        pantala ifconfig IF destroy
        pantala ifconfig IF [inet | inet6] ADDRESS/LEN [alias | -alias]
-       pantala ifconfig IF [mtu N] [metric N] [ether MAC] [vlanpcp N]
+       pantala ifconfig IF [mtu N] [metric N] [fib N] [ether MAC]
+               [vlanpcp N]
        pantala ifconfig IF up | down | monitor | -monitor
        pantala ifconfig IF description TEXT | -description
        pantala ifconfig BRIDGE addm | deletem | private | -private | span |
@@ -40,6 +44,9 @@ pub(crate) const HELP: &str = "  -a         every interface (the default)
   alias      add the address beside the others
   -alias     remove the address
   up, down   bring the interface up or take it down
+  fib        the routing table of what comes in, and of its own networks
+  authkey    a password; a file keeps it from the list of processes:
+             `password_file` in the configuration
   monitor    only count and measure what it receives; `netstat -M -I IF` shows
              it
   addm       add a port to a bridge; deletem removes it
@@ -63,6 +70,7 @@ Examples:
   pantala ifconfig bridge0 static lan1 02:00:00:00:00:07
   pantala ifconfig bridge0 stp priority 4096 edge lan2
   pantala ifconfig vxlan0 create vxlanid 42 vxlanlocal 192.0.2.1
+  pantala ifconfig pppoe0 create pppoedev uplink authname office authkey secret
   pantala ifconfig gif0 destroy";
 
 mod words;
@@ -98,7 +106,7 @@ impl Ifconfig {
             if lists_stations {
                 return Ok(Self::Stations(name.clone()));
             }
-            let edits = ConfigEdits { edits, title: format!("ifconfig {}", words.join(" ")) };
+            let edits = ConfigEdits { edits, title: format!("ifconfig {}", without_password(words)) };
             return Ok(Self::Change { name: name.clone(), edits, state, stations });
         }
         let flags = Flags::read("ifconfig", words, "al", "")?;
@@ -158,6 +166,14 @@ impl Ifconfig {
             }
         }
     }
+}
+
+/// The words of a line, for those who read of it later.
+fn without_password(words: &[String]) -> String {
+    let is_password =
+        |at: usize| at.checked_sub(1).and_then(|at| words.get(at)).is_some_and(|word| word == "authkey");
+    let shown = words.iter().enumerate().map(|(at, word)| if is_password(at) { "…" } else { word });
+    shown.collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a link address that is to be forgotten is a static one, which the configuration has.

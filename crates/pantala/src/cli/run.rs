@@ -36,6 +36,11 @@ pantala needs a section [programs] in its configuration.
   pantala run --dns 10.0.0.53 -- curl http://www.example.net/
   pantala run -- nginx -g 'daemon off;'
 
+With --fib N they use routing table N, as programs under setfib(1) do on
+FreeBSD; a table that pantala does not have is EINVAL to them.
+
+  pantala run --fib 1 -- curl http://198.51.100.7/
+
 With --any it is no library that meets the calls of the program, but the kernel
 (seccomp), so that statically linked programs run as well, such as those of Go.
 pantala stays beside the program until all that it has started has ended. Bound
@@ -62,6 +67,9 @@ pub(crate) struct Run {
     /// Look names of hosts up at these servers, not at those of /etc/resolv.conf
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     dns: Vec<IpAddr>,
+    /// Route what its sockets send by this routing table, as setfib(1) does
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
+    fib: Option<u8>,
     /// Where programs connect to pantala [default: $PANTALA_APP_SOCKET or /run/pantala/app.sock]
     #[arg(long, value_name = "PATH")]
     app_socket: Option<PathBuf>,
@@ -84,7 +92,7 @@ impl Run {
         hello(&socket).map_err(|why| Failure::Failed(refusal(&socket, &why)))?;
         if self.any {
             let only = self.only.iter().map(|net| (net.network(), net.prefix_len())).collect();
-            let set = program::daemon::set_environment(&socket, only);
+            let set = program::daemon::set_environment(&socket, only, self.fib);
             set.map_err(|why| Failure::Failed(format!("{}: {why}", socket.display())))?;
             let mut command = Command::new(&file);
             command.arg0(program).args(arguments);
@@ -101,6 +109,9 @@ impl Run {
         command.arg0(program).args(arguments).env("LD_PRELOAD", preload).env("PANTALA_APP_SOCKET", &socket);
         let only: Vec<String> = self.only.iter().map(|net| plain(*net)).collect();
         command.env("PANTALA_ONLY", only.join(","));
+        if let Some(fib) = self.fib {
+            command.env("PANTALA_FIB", fib.to_string());
+        }
         let servers: Vec<String> = self.dns.iter().map(IpAddr::to_string).collect();
         command.env("PANTALA_DNS", servers.join(","));
         Err(Failure::Failed(format!("{}: {}", file.display(), command.exec())))

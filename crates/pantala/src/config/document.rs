@@ -19,6 +19,10 @@ const KEYS: &[&str] = &[
     "mac",
     "vlanpcp",
     "metric",
+    "fib",
+    "ppp.user",
+    "ppp.password",
+    "ppp.auth",
     "description",
     "timeout",
     "maxaddr",
@@ -32,7 +36,7 @@ const KEYS: &[&str] = &[
     "fdb",
 ];
 /// Keys that are texts; the others are numbers.
-const TEXTS: &[&str] = &["device", "mac", "description", "stp"];
+const TEXTS: &[&str] = &["device", "mac", "description", "stp", "ppp.user", "ppp.password", "ppp.auth"];
 
 /// A configuration that was parsed without an error.
 #[derive(Debug)]
@@ -182,7 +186,17 @@ impl Document {
                 value.parse().map_err(|_| Wrong::new(format!("bad {key} `{value}`"), "write a number"))?;
             toml_edit::value(number)
         };
-        self.table(interface)?.insert(key, value);
+        let table = self.table(interface)?;
+        // One of a section below the interface.
+        let Some((section, key)) = key.split_once('.') else {
+            table.insert(key, value);
+            return Ok(());
+        };
+        let entry = table.entry(section).or_insert_with(|| toml_edit::value(InlineTable::new()));
+        let below = entry.as_table_like_mut();
+        let below =
+            below.ok_or_else(|| Wrong::new(format!("`{section}` is no section"), "write it as one"))?;
+        below.insert(key, value);
         Ok(())
     }
 }

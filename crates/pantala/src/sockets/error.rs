@@ -28,7 +28,7 @@ pub fn of(error: Error) -> io::Error {
         Error::Aborted => Errno::CONNABORTED,
         Error::NoInterface => Errno::NODEV,
         Error::InterfaceDown => Errno::NETDOWN,
-        // `BadAddress`, `NothingUrgent`, `BadMessage`, `BadFrame`, `BadKey`.
+        // `BadAddress`, `NothingUrgent`, `BadMessage`, `BadFrame`, `BadKey`, `NoTable`.
         _ => Errno::INVAL,
     })
 }
@@ -102,6 +102,7 @@ mod tests {
             (Error::NoInterface, 19, None),
             (Error::InterfaceDown, 100, Some(NetworkDown)),
             (Error::BadKey, 22, Some(InvalidInput)),
+            (Error::NoTable, 22, Some(InvalidInput)),
         ];
         for (error, errno, kind) in table {
             let says = of(error);

@@ -159,8 +159,8 @@ impl Options {
         self.with([Setting::Class(tos.into())])
     }
 
-    /// Routing table of what is sent (`SO_SETFIB`), 0 if it is not given, or if there is no such table. Connections that are accepted
-    /// have the table that their SYN was routed by.
+    /// Routing table of what is sent (`SO_SETFIB`), 0 if it is not given. Connections that are accepted have the table that their SYN was
+    /// routed by. If there is no such table, `connect` and a socket of datagrams that sends fail with `InvalidInput` (`EINVAL`).
     pub fn fib(self, fib: u8) -> Self {
         self.with([Setting::Fib(fib.into())])
     }

@@ -136,6 +136,15 @@ macro_rules! udp_options {
                 self.set(Setting::Class(tos.into()))
             }
 
+            /// Sets the routing table of what is sent (`SO_SETFIB`).
+            ///
+            /// # Errors
+            ///
+            /// `InvalidInput` if it cannot exist. If it does not, sending fails.
+            pub fn set_fib(&self, fib: u8) -> io::Result<()> {
+                self.set(Setting::Fib(fib.into()))
+            }
+
             /// Returns the option as it was set.
             ///
             /// # Errors

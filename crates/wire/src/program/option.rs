@@ -51,10 +51,12 @@ pub enum SockOpt {
     RecvErr,
     /// `SO_ACCEPTCONN`, which cannot be set.
     AcceptConn,
+    /// The routing table (`SO_SETFIB` of FreeBSD), which Linux has no option for.
+    Fib,
 }
 
 /// Number of options.
-const COUNT: usize = 24;
+const COUNT: usize = 25;
 /// Bytes of a set of options.
 pub(super) const OPTIONS_LEN: usize = 4 + 4 * COUNT;
 
@@ -85,6 +87,7 @@ impl SockOpt {
         Self::RecvClass,
         Self::RecvErr,
         Self::AcceptConn,
+        Self::Fib,
     ];
 
     pub(super) const fn number(self) -> u8 {

@@ -10,7 +10,7 @@ const ELSEWHERE: u32 = 2;
 const TOO_BIG: u32 = 3;
 /// The others, from here on.
 const FIRST: u32 = 4;
-const OTHERS: [Error; 23] = [
+const OTHERS: [Error; 24] = [
     Error::NotFound,
     Error::WouldBlock,
     Error::AddrInUse,
@@ -34,6 +34,7 @@ const OTHERS: [Error; 23] = [
     Error::BadFrame,
     Error::NoInterface,
     Error::InterfaceDown,
+    Error::NoTable,
 ];
 
 /// Errors that have a number: all of them.

@@ -53,6 +53,7 @@ impl Aim {
         ends: Option<FourTuple>,
         to: Option<To>,
     ) -> Result<Self, Error> {
+        cpu.tables.check_fib(settings.tx_params.fib)?;
         let Some(to) = to else {
             let ends = ends.ok_or(Error::NotConnected)?;
             let outif = if ends.zone == 0 { outif(cpu, &settings, ends.remote, 0)? } else { ends.zone };

@@ -41,13 +41,14 @@ pub(crate) struct Wanted {
 /// # Errors
 ///
 /// [`Error::BadAddress`], [`Error::NetworkUnreachable`], [`Error::AddrNotAvailable`] if the local address is not ours, or no
-/// port was found; [`Error::Elsewhere`] with a port that was given.
+/// port was found; [`Error::Elsewhere`] with a port that was given; [`Error::NoTable`].
 pub(crate) fn local_end(
     cpu: &mut Cpu,
     wanted: Wanted,
     taken: impl Fn(&Cpu, &FourTuple) -> bool,
 ) -> Result<FourTuple, Error> {
     let Wanted { remote, local, port, zone, fib, bind_any } = wanted;
+    cpu.tables.check_fib(fib)?;
     let local = match local.filter(|local| !local.is_unspecified()) {
         Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
         Some(local) if !bind_any && !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),

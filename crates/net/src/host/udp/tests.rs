@@ -9,6 +9,7 @@ use super::*;
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::host::sock::Error;
+use crate::host::tcp;
 use crate::ip::ip_tx::IpTxParams;
 use crate::testkit::build::{frame_from, ip, udp};
 use crate::testkit::{Bench, addr4, addr6};
@@ -248,6 +249,34 @@ fn a_program_reads_from_whom_to_whom_and_how_a_datagram_came() {
         let expected = Received { len: 6, from: (peer, 77).into(), to: addr, ifindex: 1, tx_params };
         assert_eq!((received, &into), (expected, b"wan"), "the rest is lost");
         assert_eq!(recv(bench.cpu(), ids[0], &mut into), Err(Error::WouldBlock));
+    }
+}
+
+#[test]
+fn a_socket_of_a_routing_table_that_does_not_exist_is_refused_or_sends_nothing() {
+    for (addr, peer) in families() {
+        let mut bench = Bench::new(1);
+        let to = SocketAddr::new(peer, 7);
+        let tx_params = IpTxParams { fib: 1, ..IpTxParams::default() };
+        let mut wanted = to_bind(addr);
+        let id = bind(bench.cpu(), &wanted).unwrap();
+        wanted.settings.tx_params = tx_params;
+        assert_eq!(bind(bench.cpu(), &wanted), Err(Error::NoTable));
+        let settings = wanted.settings;
+        let begins = Connect { remote: to, local: None, port: None, zone: 0, settings };
+        assert_eq!(connect(bench.cpu(), &begins), Err(Error::NoTable));
+        change(bench.cpu(), id, |settings| settings.tx_params = tx_params).unwrap();
+        assert_eq!(send_to(bench.cpu(), id, to, b"lost"), Err(Error::NoTable));
+        bench.run();
+        assert!(bench.sent(1).is_empty());
+        // TCP's as well.
+        let settings = tcp::settings::Settings::default();
+        let begins = tcp::Connect { remote: to, local: None, port: None, zone: 0, settings, tx_params };
+        assert_eq!(tcp::connect(bench.cpu(), &begins), Err(Error::NoTable));
+        let addr = SocketAddr::new(addr, 80);
+        let place =
+            tcp::Listen { addr, zone: 0, only_v6: false, backlog: 1, is_shared: false, settings, tx_params };
+        assert_eq!(tcp::listen(bench.cpu(), &place), Err(Error::NoTable));
     }
 }
 

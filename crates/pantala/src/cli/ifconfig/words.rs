@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use ipnet::IpNet;
 
-use self::devices::Vxlan;
+use self::devices::{Pppoe, Vxlan};
 use crate::api::{ConfigEdit, InterfaceChange};
 use diagnostic::nearest;
 use wire::ether::Mac;
@@ -33,6 +33,13 @@ pub(super) const WORDS: &[&str] = &[
     "vlanproto",
     "vlanpcp",
     "metric",
+    "fib",
+    "pppoedev",
+    "pppoesvc",
+    "pppoeac",
+    "authname",
+    "authkey",
+    "authproto",
     "tunnel",
     "device",
     "netmask",
@@ -130,6 +137,7 @@ struct Seen {
     is_qinq: bool,
     members: Vec<String>,
     vxlan: Vxlan,
+    pppoe: Pppoe,
     gre_key: Option<u32>,
 }
 
@@ -160,7 +168,7 @@ impl<'w> Reader<'w> {
             "vlandev" => self.seen.parent = Some(self.value("vlandev", "an interface")?.to_owned()),
             "vlanproto" => self.seen.is_qinq = is_qinq(self.value("vlanproto", "802.1q or 802.1ad")?)?,
             "tunnel" => self.tunnel()?,
-            "vlanpcp" | "metric" | "mtu" => self.set_number(word)?,
+            "vlanpcp" | "metric" | "mtu" | "fib" => self.set_number(word)?,
             "ether" | "lladdr" | "link" => self.set_mac(word)?,
             "inet" => self.address(true)?,
             "inet6" => self.address(false)?,
@@ -170,7 +178,7 @@ impl<'w> Reader<'w> {
                 self.set("description", text);
             }
             "-description" | "-descr" => self.unset("description"),
-            word if self.vxlan(word)? || self.bridge(word)? => {}
+            word if self.vxlan(word)? || self.pppoe(word)? || self.bridge(word)? => {}
             word if word.parse::<IpNet>().is_ok() || word.parse::<IpAddr>().is_ok() => {
                 self.address_is(word)?
             }
@@ -341,6 +349,7 @@ fn without_device(interface: &str) -> String {
         "vlan" => "vlan ID vlandev INTERFACE",
         "gif" | "gre" => "tunnel LOCAL REMOTE",
         "vxlan" => "vxlanid N vxlanlocal ADDRESS",
+        "pppoe" => "pppoedev INTERFACE",
         _ => "device DEVICE",
     };
     format!("`create` needs its device: `ifconfig {interface} create {words}`")

@@ -13,7 +13,40 @@ pub(super) struct Vxlan {
     port: Option<u16>,
 }
 
+/// The words of a PPPoE session, as OpenBSD's ifconfig(8) has them.
+#[derive(Default)]
+pub(super) struct Pppoe {
+    parent: Option<String>,
+    service: Option<String>,
+    ac: Option<String>,
+}
+
 impl Reader<'_> {
+    /// Reads a word about a PPPoE session; false if it is none.
+    pub(super) fn pppoe(&mut self, word: &str) -> Result<bool, String> {
+        let key = match word {
+            "pppoedev" => {
+                self.seen.pppoe.parent = Some(self.value(word, "an interface")?.to_owned());
+                return Ok(true);
+            }
+            "pppoesvc" => {
+                self.seen.pppoe.service = Some(self.value(word, "the name of a service")?.to_owned());
+                return Ok(true);
+            }
+            "pppoeac" => {
+                self.seen.pppoe.ac = Some(self.value(word, "the name of an access concentrator")?.to_owned());
+                return Ok(true);
+            }
+            "authname" => "ppp.user",
+            "authkey" => "ppp.password",
+            "authproto" => "ppp.auth",
+            _ => return Ok(false),
+        };
+        let value = self.value(word, "a value")?.to_owned();
+        self.set(key, value);
+        Ok(true)
+    }
+
     /// Reads a word about a VXLAN; false if it is none.
     pub(super) fn vxlan(&mut self, word: &str) -> Result<bool, String> {
         match word {
@@ -37,7 +70,11 @@ impl Reader<'_> {
 
     /// The device that words of a bridge or VXLAN describe, or a key gives to a tunnel.
     pub(super) fn of_parts(&self) -> Result<Option<String>, String> {
-        let Seen { device, vxlan, members, gre_key, .. } = &self.seen;
+        let Seen { device, vxlan, pppoe, members, gre_key, .. } = &self.seen;
+        if let Some(session) = pppoe.device()? {
+            let is_alone = vxlan.device()?.is_none() && members.is_empty() && gre_key.is_none();
+            return if is_alone { Ok(Some(session)) } else { Err("an interface has one device".to_owned()) };
+        }
         let vxlan = vxlan.device()?;
         match (vxlan, &**members, gre_key) {
             (Some(device), [], None) => Ok(Some(device)),
@@ -63,5 +100,23 @@ impl Vxlan {
         let remote = remote.map(|remote| format!(",{remote}")).unwrap_or_default();
         let port = port.map(|port| format!(",port={port}")).unwrap_or_default();
         Ok(Some(format!("vxlan:{id},{local}{remote}{port}")))
+    }
+}
+
+impl Pppoe {
+    fn device(&self) -> Result<Option<String>, String> {
+        let Self { parent, service, ac } = self;
+        let Some(parent) = parent else {
+            let is_empty = service.is_none() && ac.is_none();
+            return if is_empty {
+                Ok(None)
+            } else {
+                Err("a PPPoE session needs `pppoedev INTERFACE`".to_owned())
+            };
+        };
+        let option =
+            |key: &str, value: &Option<String>| value.as_ref().map(|value| format!(",{key}={value}"));
+        let (service, ac) = (option("service", service), option("ac", ac));
+        Ok(Some(format!("pppoe:{parent}{}{}", service.unwrap_or_default(), ac.unwrap_or_default())))
     }
 }
