@@ -1,14 +1,17 @@
 //! Several routing tables: uplinks that rules choose, and customers with the same addresses.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::io::Write;
 
 use dev::netlink::Route;
 use ipnet::IpNet;
 
 use crate::firewall::section;
 use crate::lab::{Attach, Family, Host, Lab, Link};
-use crate::pantala::Pantala;
-use crate::socket::{datagram_arrives, ping, stream_arrives};
+use crate::need;
+use crate::pantala::{Folder, Pantala, Said};
+use crate::programs::{build_the_library, on_pantala};
+use crate::socket::{datagram_arrives, listen, ping, stream_arrives};
 
 /// A network behind both uplinks.
 fn far(family: Family) -> IpNet {
@@ -124,7 +127,77 @@ fn two_customers_have_the_same_addresses_in_two_tables() {
     });
 }
 
+/// Connects, and prints what comes; or the number of the error.
+const CLIENT: &str = "
+import socket, sys
+try:
+    s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 20)
+    print(s.makefile().read())
+except OSError as why:
+    print(why.errno)
+";
+
+/// A server at the address behind both uplinks, which says whose it is.
+fn greets(host: &Host, family: Family, name: &'static str) {
+    let listener = listen(&host.netns, family, 7000);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let _ = stream.unwrap().write_all(name.as_bytes());
+        }
+    });
+}
+
+fn programs_and_interfaces_get_another_table_while_it_runs() {
+    let test = "fibs::programs_and_interfaces_get_another_table_while_it_runs";
+    if !need::program("python3") {
+        return;
+    }
+    let Some(mut lab) = Lab::without_pantala(test, &links()) else { return };
+    build_the_library();
+    let folder = Folder::new();
+    let mut more = String::new();
+    for family in Family::BOTH {
+        let [first, second] = [1, 2].map(|at: usize| format!("via = [\"{}\"]", lab.hosts[at].addr(family)));
+        more += &(route(0, far(family), &first) + &route(1, far(family), &second));
+        for (at, name) in [(1, "table 0"), (2, "table 1")] {
+            announce(&lab.hosts[at], behind(family));
+            greets(&lab.hosts[at], family, name);
+        }
+    }
+    more += &format!("[programs]\nsocket = \"{}\"\nmode = \"0666\"\n", folder.file("app.sock").display());
+    lab.pantala = Some(Pantala::start(&lab.router, &format!("fibs = 2\n{}", lab.config(&more))));
+    lab.attach();
+    let [lan, first, second] = [0, 1, 2].map(|at: usize| &lab.hosts[at].netns);
+    let pantala = lab.pantala();
+    lab.both(|family| assert!(datagram_arrives(lan, first, behind(family), 100), "table 0"));
+    assert!(pantala.shows("ifconfig if1 fib 1").is_empty());
+    assert!(pantala.shows("ifconfig if1").contains("\tfib: 1\n"));
+    lab.both(|family| assert!(datagram_arrives(lan, second, behind(family), 100), "table 1"));
+    let wrong = pantala.command("ifconfig if1 fib 2");
+    assert!(wrong.code != Some(0) && wrong.err.contains("fib"), "{wrong:?}");
+    pantala.shows("ifconfig if1 fib 0");
+    lab.both(|family| assert!(datagram_arrives(lan, first, behind(family), 100), "table 0 again"));
+    // A program's own sockets.
+    pantala.shows("ifconfig if3 fib 1");
+    lab.both(|family| {
+        let to = behind(family).to_string();
+        let says = |options: &[&str]| {
+            let mut command = on_pantala(&folder, &[]);
+            command.args(options).args(["--", "python3", "-c", CLIENT, &to, "7000"]);
+            let said: Said = command.output().unwrap().into();
+            assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:?}");
+            said.out.trim().to_owned()
+        };
+        assert_eq!(says(&[]), "table 0");
+        assert_eq!(says(&["--fib", "1"]), "table 1");
+        assert_eq!(says(&["--fib", "7"]), "22", "there is no such table: EINVAL");
+    });
+    let said: Said = on_pantala(&folder, &[]).args(["--fib", "77", "--", "true"]).output().unwrap().into();
+    assert!(said.code != Some(0), "{said:?}");
+}
+
 harness::tests![
+    programs_and_interfaces_get_another_table_while_it_runs,
     a_rule_chooses_the_uplink_of_another_table,
     two_customers_have_the_same_addresses_in_two_tables,
 ];

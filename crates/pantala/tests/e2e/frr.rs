@@ -51,6 +51,12 @@ impl Frr {
         self.processes.push((name.to_owned(), netns.put(&mut command).unwrap().spawn().unwrap()));
     }
 
+    /// Starts one that was killed.
+    pub(crate) fn begin_again(&mut self, netns: &Netns, folder: &Folder, name: &str) {
+        let more: &[&str] = if name == "zebra" { &["-M", "dplane_fpm_nl"] } else { &[] };
+        self.run(netns, folder, name, more);
+    }
+
     /// Kills all, or one.
     pub(crate) fn kill(&mut self, which: Option<&str>) {
         for (_, process) in

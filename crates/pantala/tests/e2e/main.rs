@@ -28,6 +28,7 @@ mod crossing_families;
 mod datagram_programs;
 mod errors;
 mod fibs;
+mod full_table;
 mod firewall;
 mod flow_offload;
 mod interop;
@@ -87,6 +88,7 @@ harness::main![
     fibs,
     firewall,
     flow_offload,
+    full_table,
     interop::bulk,
     interop::crowd,
     interop::ends,

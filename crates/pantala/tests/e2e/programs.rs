@@ -46,7 +46,7 @@ pub(crate) fn lab(test: &str, folder: &Folder, more: &str) -> Option<Lab> {
 }
 
 /// The library stands beside the program.
-fn build_the_library() {
+pub(crate) fn build_the_library() {
     let profile = Path::new(PROGRAM).parent().unwrap();
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "-q", "-p", "preload", "--target-dir"]).arg(profile.parent().unwrap());

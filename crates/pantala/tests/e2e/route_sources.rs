@@ -18,7 +18,7 @@ use self::feeder::{Feeder, Nets};
 use crate::frr::Frr;
 use crate::lab::{Attach, Family, Lab, Link, at};
 use crate::need;
-use crate::pantala::Folder;
+use crate::pantala::{Folder, Pantala};
 use crate::socket::udp;
 use crate::wait::{until, until_right};
 
@@ -328,7 +328,56 @@ fn routes_of_frr_are_taken_and_outlive_a_killed_zebra() {
     }
 }
 
+fn a_table_of_frr_feeds_a_routing_table_of_ours_by_which_an_interface_leads() {
+    if !Frr::is_there() {
+        return;
+    }
+    let test = "route_sources::a_table_of_frr_feeds_a_routing_table_of_ours_by_which_an_interface_leads";
+    let links = [Link::new(Attach::Native), Link::new(Attach::Native)];
+    let Some(mut lab) = Lab::without_pantala(test, &links) else { return };
+    let beside = Beside::new(&lab);
+    let config = lab.config(&beside.section("fpm", "tables = [\"100 1\"]"));
+    lab.pantala = Some(Pantala::start(&lab.router, &format!("fibs = 2\n{config}")));
+    lab.attach();
+    let folder = Folder::new();
+    std::fs::write(folder.file("zebra.conf"), "fpm address 127.0.0.1 port 2620\n").unwrap();
+    let line = |family: Family| {
+        let (ip, to, via) = (family.pick("ip", "ipv6"), network(family), lab.hosts[1].addr(family));
+        format!("{ip} route {to} {via} table 100\n")
+    };
+    let text: String = Family::BOTH.into_iter().map(line).collect();
+    std::fs::write(folder.file("staticd.conf"), text).unwrap();
+    // Tables but the main one come as they change: FRR does not tell them again.
+    until_right("it waits", || source(&lab)["state"].clone(), |state| state == "waiting");
+    let mut frr = Frr::start(&beside.netns, &folder, &[]);
+    until_right("zebra is there", || source(&lab)["state"].clone(), |state| state == "connected");
+    frr.begin_again(&beside.netns, &folder, "staticd");
+    lab.both(|family| {
+        let listed = || lab.pantala().json("netstat -rn -F 1");
+        let found = || listed().as_array()?.iter().find(|route| route["to"] == network(family)).cloned();
+        let found = until("it is in table 1", found);
+        assert_eq!((&found["protocol"], &found["fib"]), (&"static".into(), &1.into()), "{found}");
+        assert!(route(&lab, family).is_none(), "and not in table 0");
+        let path = Path::new(&lab, family);
+        assert!(!path.carries(family), "the first host's packets go by table 0");
+    });
+    lab.pantala().shows("ifconfig if1 fib 1");
+    lab.both(|family| {
+        let path = Path::new(&lab, family);
+        until("they go by table 1", || path.carries(family).then_some(()));
+    });
+    frr.kill(Some("staticd"));
+    lab.both(|family| {
+        until_right(
+            "its routes go",
+            || lab.pantala().shows("netstat -rn -F 1").contains(network(family)),
+            |is_there| !is_there,
+        );
+    });
+}
+
 harness::tests![
+    a_table_of_frr_feeds_a_routing_table_of_ours_by_which_an_interface_leads,
     routes_of_the_kernel_are_taken_and_go_when_its_interface_goes_down,
     routes_of_others_stay_over_a_reload_and_follow_its_distances,
     many_routes_of_the_kernel_are_read_and_changes_that_it_loses_are_read_again,

@@ -22,19 +22,19 @@ const LONG: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// A network behind the other router, which it announces by OSPF alone, or by BGP, too.
-fn network(family: Family, is_bgps: bool) -> IpNet {
+pub(crate) fn network(family: Family, is_bgps: bool) -> IpNet {
     let number = u8::from(is_bgps);
     family.pick(format!("198.18.{number}.0/24"), format!("2001:db8:{number}::/48")).parse().unwrap()
 }
 
 /// The other router's address in it.
-fn behind(family: Family, is_bgps: bool) -> IpAddr {
+pub(crate) fn behind(family: Family, is_bgps: bool) -> IpAddr {
     let number = u8::from(is_bgps);
     family.pick(format!("198.18.{number}.1"), format!("2001:db8:{number}::1")).parse().unwrap()
 }
 
 /// Writes the configurations of a router: its number, its interface, and its peer's addresses. The second one announces.
-fn write(folder: &Folder, number: u8, interface: &str, peers: [IpAddr; 2]) {
+pub(crate) fn write(folder: &Folder, number: u8, interface: &str, peers: [IpAddr; 2]) {
     let [v4, v6] = peers;
     let (id, other) = (64_500 + u32::from(number), 64_503 - u32::from(number));
     let announces = number == 2;
@@ -150,12 +150,28 @@ fn ospf_and_bgp_run_through_a_twin_and_their_routes_carry() {
     }
 }
 
+/// Has OSPF of a configuration that was written run on a second interface, too.
+pub(crate) fn also_on(folder: &Folder, first: &str, second: &str) {
+    for daemon in ["ospfd", "ospf6d"] {
+        let file = folder.file(&format!("{daemon}.conf"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        let (interface, rest) = text.split_at(text.find("router ospf").unwrap());
+        let both = format!("{interface}{}{rest}", interface.replace(first, second));
+        std::fs::write(&file, both).unwrap();
+    }
+}
+
 /// BIRD in a namespace, killed when dropped.
-struct Bird(Child);
+pub(crate) struct Bird(Child);
 
 impl Bird {
     /// Speaks on `eth0` with the router at these addresses; announces the networks of `lo` by OSPF, and one of each family by BGP.
-    fn start(netns: &Netns, folder: &Folder, [own4, own6]: [IpAddr; 2], [peer4, peer6]: [IpAddr; 2]) -> Self {
+    pub(crate) fn start(
+        netns: &Netns,
+        folder: &Folder,
+        [own4, own6]: [IpAddr; 2],
+        [peer4, peer6]: [IpAddr; 2],
+    ) -> Self {
         let [net4, net6] = Family::BOTH.map(|family| network(family, true));
         let bgp = |family: &str, own: IpAddr, peer: IpAddr, net: IpNet| {
             format!(
@@ -194,7 +210,7 @@ impl Drop for Bird {
 }
 
 /// Sets an address in a network on a host's loopback interface.
-fn announce(host: &Host, own: IpAddr, net: IpNet) {
+pub(crate) fn announce(host: &Host, own: IpAddr, net: IpNet) {
     host.netns.netlink().unwrap().add_address("lo", IpNet::new_assert(own, net.prefix_len())).unwrap();
 }
 
@@ -227,13 +243,7 @@ fn flows_go_by_two_routers_and_by_the_other_when_a_wire_is_pulled() {
     let folders = [Folder::new(), Folder::new(), Folder::new()];
     write(&folders[1], 2, "eth0", Family::BOTH.map(|family| other.router(family)));
     write(&folders[0], 1, "twin1", Family::BOTH.map(|family| bird.addr(family)));
-    for daemon in ["ospfd", "ospf6d"] {
-        let file = folders[0].file(&format!("{daemon}.conf"));
-        let text = std::fs::read_to_string(&file).unwrap();
-        let (interface, rest) = text.split_at(text.find("router ospf").unwrap());
-        let both = format!("{interface}{}{rest}", interface.replace("twin1", "twin2"));
-        std::fs::write(&file, both).unwrap();
-    }
+    also_on(&folders[0], "twin1", "twin2");
     let _frr = Frr::start(&other.netns, &folders[1], &["ospfd", "ospf6d"]);
     let _ours = Frr::start(&lab.router, &folders[0], &DAEMONS);
     let [own, peer] =
@@ -301,7 +311,7 @@ fn write_bfd(folder: &Folder, number: u8, interface: &str, peers: [IpAddr; 2]) {
 }
 
 /// States of the BFD sessions with a peer, as bfdd has them.
-fn bfd(folder: &Folder, netns: &Netns, peer: IpAddr) -> Vec<String> {
+pub(crate) fn bfd(folder: &Folder, netns: &Netns, peer: IpAddr) -> Vec<String> {
     let mut command = Command::new("vtysh");
     command.arg("--vty_socket").arg(folder.path()).args(["-c", "show bfd peers json"]);
     let said = netns.put(&mut command).unwrap().output().unwrap();

@@ -1,0 +1,258 @@
+//! A full table of BGP through twins, and what becomes of it, and of flows, when one of the daemons is killed.
+//!
+//! ```text
+//!   BIRD    ── twin1 ┐
+//!   FRR     ── twin2 ├ pantala, FRR on its twins         OSPF by two routers, BGP with all three, BFD
+//!   feeder  ── twin3 ┘
+//! ```
+//!
+//! `PANTALA_ROUTES=N` says how many IPv4 routes there are, and a quarter as many of IPv6; the times are printed, and kept in a file in the
+//! folder that `PANTALA_OFFICE` names.
+
+use core::fmt::Write;
+use core::net::IpAddr;
+use core::time::Duration;
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use dev::netns::Netns;
+use serde_json::Value;
+
+use crate::frr::Frr;
+use crate::lab::{Attach, Family, Host, Lab, Link, at};
+use crate::need;
+use crate::office::watch::{self, Watch};
+use crate::pantala::{Folder, Pantala};
+use crate::programs::Running;
+use crate::routing_daemons::{self as daemons, Bird, behind, bfd, network};
+use crate::wait::within;
+
+/// IPv4 routes, unless `PANTALA_ROUTES` says how many.
+const ROUTES: u64 = 20_000;
+/// Longer than zebra takes for a full table.
+const LONG: Duration = Duration::from_secs(240);
+/// Time after which routes that zebra does not tell again are removed.
+const STALE_S: u64 = 30;
+const DAEMONS: [&str; 4] = ["ospfd", "ospf6d", "bgpd", "bfdd"];
+
+/// Three neighbours of pantala, and all that runs.
+struct Net {
+    lab: Lab,
+    folder: Folder,
+    frr: Frr,
+    _others: (Bird, Frr, Running),
+    _folders: [Folder; 2],
+    watches: [Watch; 2],
+    /// Events, with their times, and the longest pauses of the flow of each family meanwhile.
+    rows: Vec<(&'static str, Duration, [Duration; 2])>,
+}
+
+fn addrs(host: &Host) -> [IpAddr; 2] {
+    Family::BOTH.map(|family| host.addr(family))
+}
+
+fn routers(host: &Host) -> [IpAddr; 2] {
+    Family::BOTH.map(|family| host.router(family))
+}
+
+/// Writes the BGP of FRR on pantala: with BIRD, with FRR, which BFD watches, and with the feeder.
+fn write_bgp(folder: &Folder, lab: &Lab) {
+    let [bird, other, feeder] = [0, 1, 2].map(|at: usize| addrs(&lab.hosts[at]));
+    let mut text =
+        "router bgp 64501\n bgp router-id 1.1.1.1\n no bgp ebgp-requires-policy\n no bgp default ipv4-unicast\n".to_owned();
+    for peer in bird {
+        writeln!(text, " neighbor {peer} remote-as 64502\n neighbor {peer} password secret").unwrap();
+        writeln!(text, " neighbor {peer} ttl-security hops 1\n neighbor {peer} timers connect 1").unwrap();
+    }
+    for peer in other {
+        writeln!(text, " neighbor {peer} remote-as 64503\n neighbor {peer} bfd 3 100 100").unwrap();
+        writeln!(text, " neighbor {peer} timers connect 1").unwrap();
+    }
+    writeln!(text, " neighbor {} remote-as 64504\n neighbor {} passive", feeder[0], feeder[0]).unwrap();
+    for (at, word) in ["ipv4", "ipv6"].into_iter().enumerate() {
+        let peers = [bird[at], other[at], feeder[0]].map(|peer| format!("  neighbor {peer} activate\n"));
+        writeln!(text, " address-family {word} unicast\n{} exit-address-family", peers.concat()).unwrap();
+    }
+    std::fs::write(folder.file("bgpd.conf"), text).unwrap();
+    std::fs::write(folder.file("bfdd.conf"), "bfd\n").unwrap();
+}
+
+/// Writes the BGP of the other FRR, which announces a network of its own.
+fn write_other(folder: &Folder, peers: [IpAddr; 2]) {
+    let mut text = "router bgp 64503\n bgp router-id 1.1.1.2\n no bgp ebgp-requires-policy\n no bgp default ipv4-unicast\n".to_owned();
+    for peer in peers {
+        writeln!(text, " neighbor {peer} remote-as 64501\n neighbor {peer} bfd 3 100 100").unwrap();
+        writeln!(text, " neighbor {peer} timers connect 1").unwrap();
+    }
+    for (peer, (word, net)) in peers.into_iter().zip([("ipv4", OTHERS[0]), ("ipv6", OTHERS[1])]) {
+        writeln!(text, " address-family {word} unicast\n  neighbor {peer} activate\n  network {net}\n exit-address-family").unwrap();
+    }
+    std::fs::write(folder.file("bgpd.conf"), text).unwrap();
+    std::fs::write(folder.file("bfdd.conf"), "bfd\n").unwrap();
+}
+
+/// Networks of the other FRR, which it announces by BGP.
+const OTHERS: [&str; 2] = ["198.18.2.0/24", "2001:db8:2::/48"];
+
+fn echoes(host: &Host, own: IpAddr) {
+    let socket = host.netns.run(|| UdpSocket::bind((own, 7))).unwrap().unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 64];
+        while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..len], from);
+        }
+    });
+}
+
+fn feeder(netns: &Netns, peer: IpAddr, count: u64, via: [IpAddr; 2]) -> Running {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/full_table/feeder.py");
+    let mut command = Command::new("python3");
+    command
+        .args([script, &peer.to_string(), "64504", &count.to_string()])
+        .args(via.map(|via| via.to_string()));
+    Running::start(netns.put(&mut command).unwrap().stdin(Stdio::null()))
+}
+
+impl Net {
+    fn build(count: u64) -> Option<Self> {
+        if !Frr::is_there() || !["bird", "python3", "vtysh"].into_iter().all(need::program) {
+            return None;
+        }
+        let test = "full_table::a_full_table_comes_through_twins_and_outlives_each_daemon";
+        let mut lab = Lab::without_pantala(test, &[(); 3].map(|()| Link::new(Attach::Native)))?;
+        let mut config = lab.config(&format!("[routes.fpm]\nstale_s = {STALE_S}\n"));
+        for number in 1..=3 {
+            let name = format!("name = \"if{number}\"\n");
+            config = config.replace(&name, &format!("{name}punt = \"twin{number}\"\n"));
+        }
+        lab.pantala = Some(Pantala::start(&lab.router, &config));
+        lab.attach();
+        lab.router.netlink().unwrap().set_up("lo", true).unwrap();
+        for (at, family) in [(0, Family::V4), (0, Family::V6), (1, Family::V4), (1, Family::V6)] {
+            daemons::announce(&lab.hosts[at], behind(family, false), network(family, false));
+            echoes(&lab.hosts[at], behind(family, false));
+        }
+        Family::BOTH
+            .into_iter()
+            .for_each(|family| daemons::announce(&lab.hosts[0], behind(family, true), network(family, true)));
+        let folders = [Folder::new(), Folder::new(), Folder::new()];
+        let [own, others, birds] = &folders;
+        let [bird, other, feeds] = [0, 1, 2].map(|at: usize| &lab.hosts[at]);
+        daemons::write(own, 1, "twin1", addrs(bird));
+        daemons::also_on(own, "twin1", "twin2");
+        write_bgp(own, &lab);
+        daemons::write(others, 2, "eth0", routers(other));
+        write_other(others, routers(other));
+        let frr_of_other = Frr::start(&other.netns, others, &DAEMONS);
+        let bird = Bird::start(&bird.netns, birds, addrs(bird), routers(bird));
+        let frr = Frr::start(&lab.router, own, &DAEMONS);
+        let feeding = feeder(&feeds.netns, feeds.router(Family::V4), count, addrs(feeds));
+        let watches = Family::BOTH.map(|family| {
+            let server = at(behind(family, false), 7);
+            Watch::begin(&feeds.netns, move || watch::answers(server))
+        });
+        let [folder, others, birds] = folders;
+        let _others = (bird, frr_of_other, feeding);
+        Some(Self { lab, folder, frr, _others, _folders: [others, birds], watches, rows: Vec::new() })
+    }
+
+    fn source(&self) -> Value {
+        self.lab.pantala().json("route sources")[0].clone()
+    }
+
+    /// Waits for what the source of routes says; notes how long it took, and how long flows were interrupted.
+    fn takes(&mut self, event: &'static str, begun: Instant, is_right: impl Fn(&Value) -> bool) {
+        let mut seen = Value::Null;
+        let found = within(LONG, || {
+            seen = self.source();
+            is_right(&seen).then_some(())
+        });
+        assert!(found.is_some(), "{event}: {seen}");
+        let ended = Instant::now();
+        let pauses = self.watches.each_ref().map(|watch| watch.pause(begun, ended));
+        self.rows.push((event, ended - begun, pauses));
+    }
+
+    fn text(&self) -> String {
+        let mut text = "| event | s | s without IPv4 | s without IPv6 |\n|---|---|---|---|\n".to_owned();
+        for (event, took, pauses) in &self.rows {
+            let [a, b] = pauses.map(|pause| pause.as_secs_f64());
+            writeln!(text, "| {event} | {:.1} | {a:.1} | {b:.1} |", took.as_secs_f64()).unwrap();
+        }
+        text
+    }
+
+    /// Both routers lead to the network of OSPF, BIRD and FRR announce one each by BGP, and BFD watches.
+    fn is_whole(&self) {
+        let other = &self.lab.hosts[1];
+        self.lab.both(|family| {
+            let hops = || {
+                let shown = self.lab.pantala().shows(&format!("route -n get {}", behind(family, false)));
+                shown.matches("interface: if").count()
+            };
+            let mut seen = String::new();
+            let is_whole = within(LONG, || {
+                let bfd = bfd(&self.folder, &self.lab.router, other.addr(family));
+                let by = |net: &str| {
+                    let address = net.split('/').next().unwrap();
+                    self.lab.pantala().shows(&format!("route -n get {address}"))
+                };
+                let (first, second) =
+                    (by(&network(family, true).to_string()), by(family.pick(OTHERS[0], OTHERS[1])));
+                seen = format!("{bfd:?} {} {first} {second}", hops());
+                let is_bgp = |text: &str| text.contains("protocol: bgp");
+                (is_bgp(&first) && is_bgp(&second) && bfd.first().is_some_and(|state| state == "up"))
+                    .then_some(())
+            });
+            assert!(is_whole.is_some(), "{seen}");
+        });
+    }
+}
+
+fn a_full_table_comes_through_twins_and_outlives_each_daemon() {
+    let count = std::env::var("PANTALA_ROUTES").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUTES);
+    let all = count + count / 4;
+    let begun = Instant::now();
+    let Some(mut net) = Net::build(count) else { return };
+    let routes = |source: &Value| source["routes"].as_u64().unwrap_or_default();
+    net.takes("FRR, BIRD and the feeder begin; all routes are in force", begun, |source| {
+        routes(source) >= all
+    });
+    net.is_whole();
+    println!("{}", net.source());
+
+    let begun = Instant::now();
+    net.frr.kill(Some("bgpd"));
+    net.takes("`kill -9` of bgpd; its routes are gone", begun, |source| routes(source) < 100);
+    let begun = Instant::now();
+    net.frr.begin_again(&net.lab.router, &net.folder, "bgpd");
+    net.takes("bgpd is started; all routes are in force", begun, |source| routes(source) >= all);
+    net.is_whole();
+
+    let begun = Instant::now();
+    net.frr.kill(Some("zebra"));
+    net.takes("`kill -9` of zebra; pantala sees it", begun, |source| source["state"] == "waiting");
+    assert!(routes(&net.source()) >= all, "its routes stay");
+    let begun = Instant::now();
+    net.frr.begin_again(&net.lab.router, &net.folder, "zebra");
+    net.takes("zebra is started; it has told all routes again", begun, |source| {
+        source["state"] == "connected" && source["stale"].as_u64() == Some(0) && routes(source) >= all
+    });
+    net.is_whole();
+
+    let begun = Instant::now();
+    let pantala = net.lab.pantala.take().unwrap();
+    net.lab.pantala = Some(pantala.killed_and_started_again(&net.lab.router));
+    net.takes("`kill -9` of pantala, which is started again; all routes are in force", begun, |source| {
+        routes(source) >= all
+    });
+    net.is_whole();
+    let text = net.text();
+    println!("{all} routes\n{text}");
+    if let Some(folder) = std::env::var_os("PANTALA_OFFICE") {
+        std::fs::write(std::path::Path::new(&folder).join("full_table.md"), text).unwrap();
+    }
+}
+
+harness::tests![a_full_table_comes_through_twins_and_outlives_each_daemon];
