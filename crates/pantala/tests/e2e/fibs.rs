@@ -2,6 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::io::Write;
+use std::net::TcpListener;
 
 use dev::netlink::Route;
 use ipnet::IpNet;
@@ -11,7 +12,7 @@ use crate::lab::{Attach, Family, Host, Lab, Link};
 use crate::need;
 use crate::pantala::{Folder, Pantala, Said};
 use crate::programs::{build_the_library, on_pantala};
-use crate::socket::{datagram_arrives, listen, ping, stream_arrives};
+use crate::socket::{datagram_arrives, ping, stream_arrives};
 
 /// A network behind both uplinks.
 fn far(family: Family) -> IpNet {
@@ -139,7 +140,7 @@ except OSError as why:
 
 /// A server at the address behind both uplinks, which says whose it is.
 fn greets(host: &Host, family: Family, name: &'static str) {
-    let listener = listen(&host.netns, family, 7000);
+    let listener = host.netns.run(|| TcpListener::bind((behind(family), 7000))).unwrap().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let _ = stream.unwrap().write_all(name.as_bytes());

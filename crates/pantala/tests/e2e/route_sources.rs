@@ -352,19 +352,18 @@ fn a_table_of_frr_feeds_a_routing_table_of_ours_by_which_an_interface_leads() {
     let mut frr = Frr::start(&beside.netns, &folder, &[]);
     until_right("zebra is there", || source(&lab)["state"].clone(), |state| state == "connected");
     frr.begin_again(&beside.netns, &folder, "staticd");
+    let [v4, v6] = Family::BOTH.map(|family| Path::new(&lab, family));
     lab.both(|family| {
         let listed = || lab.pantala().json("netstat -rn -F 1");
         let found = || listed().as_array()?.iter().find(|route| route["to"] == network(family)).cloned();
         let found = until("it is in table 1", found);
         assert_eq!((&found["protocol"], &found["fib"]), (&"static".into(), &1.into()), "{found}");
         assert!(route(&lab, family).is_none(), "and not in table 0");
-        let path = Path::new(&lab, family);
-        assert!(!path.carries(family), "the first host's packets go by table 0");
+        assert!(!family.pick(&v4, &v6).carries(family), "the first host's packets go by table 0");
     });
     lab.pantala().shows("ifconfig if1 fib 1");
     lab.both(|family| {
-        let path = Path::new(&lab, family);
-        until("they go by table 1", || path.carries(family).then_some(()));
+        until("they go by table 1", || family.pick(&v4, &v6).carries(family).then_some(()));
     });
     frr.kill(Some("staticd"));
     lab.both(|family| {

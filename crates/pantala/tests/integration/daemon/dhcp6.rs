@@ -281,7 +281,7 @@ fn on_wan(lab: &Lab, script: &str) {
 
 /// Lets the kernel's end of the LAN take addresses, with the same link-local address each time.
 fn router_is_up(lab: &Lab) {
-    on_lan(lab, "ip link set pt1 address 02:00:00:00:00:99");
+    on_lan(lab, "ip link set pt1 down; ip link set pt1 address 02:00:00:00:00:99");
     host_is_up(lab);
 }
 
@@ -320,12 +320,13 @@ fn a_router_behind_us_gets_a_part_of_the_delegated_prefix_and_what_is_in_it_reac
     let ours = ours.as_array().unwrap().iter().filter_map(|own| own["address"].as_str());
     let via = ours.filter(|own| own.starts_with("fe80")).last().unwrap().to_owned();
     on_wan(&lab, &format!("ip -6 route add 2001:db8:4400::/40 via {via} dev far"));
-    on_lan(
+    // The default route is that of our router advertisements.
+    let said = on_lan(
         &lab,
-        &format!(
-            "ip link set lo up; ip -6 addr add {behind}/128 dev lo; ip -6 route add default via fe80::1 dev pt1"
-        ),
+        &format!("ip link set lo up && ip -6 addr add {behind}/128 dev lo nodad && ip -6 addr show dev lo"),
     );
+    assert!(said.status.success(), "{said:?}");
+    assert!(String::from_utf8_lossy(&said.stdout).contains(&behind.to_string()), "{said:?}");
     until("it is reached", || reaches(&lab, behind));
     // Killed, it knows the delegation, and the way there.
     daemon.kill_and_go_on().wait().unwrap();

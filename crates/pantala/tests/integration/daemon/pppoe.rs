@@ -292,7 +292,28 @@ fn a_session_ends_by_the_interface_that_it_was_over() {
     assert!(daemon.end(Signal::TERM));
 }
 
+fn a_session_is_made_by_a_command_whose_password_is_not_told_to_readers() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let Some(lab) = Lab::new("pppoe-command", Wire::Veth { queues: 1 }) else { return };
+    let (socket, device) = (lab.socket().display().to_string(), lab.device());
+    lab.write(&format!("socket = \"{socket}\"\n[[interface]]\nname = \"up\"\ndevice = \"{device}\"\n"));
+    let concentrator = Concentrator::start(&lab, "chap");
+    let daemon = lab.start();
+    daemon.shows("ifconfig wan create pppoedev up pppoeac test-ac authname office authkey secret");
+    concentrator.session();
+    assert_eq!(concentrator.says("user"), "user right");
+    until("the session is open", || pppoe(&daemon)["phase"] == "open");
+    daemon.shows_line("ifconfig wan", "inet 10.64.0.100");
+    let (_, undo) = daemon.run("config undo");
+    assert!(!undo.contains("secret"), "{undo}");
+    concentrator.says("by the client");
+    assert!(daemon.end(Signal::TERM));
+}
+
 harness::tests![
+    a_session_is_made_by_a_command_whose_password_is_not_told_to_readers,
     a_session_carries_nat_tcp_router_advertisements_and_a_delegated_prefix,
     hosts_get_the_name_servers_that_the_provider_tells_in_the_session,
     a_session_comes_back_whatever_ends_it,
