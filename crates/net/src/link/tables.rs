@@ -238,15 +238,11 @@ impl Tables {
         if fib < self.fib.tables() { fib } else { 0 }
     }
 
-    /// Checks that a socket's routing table exists.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoTable`](crate::host::sock::Error::NoTable).
+    /// Whether there is such a routing table.
     #[inline]
-    pub(crate) fn check_fib(&self, fib: FibIndex) -> Result<(), crate::host::sock::Error> {
-        let is_there = fib == 0 || fib < self.fib.tables();
-        if is_there { Ok(()) } else { Err(crate::host::sock::Error::NoTable) }
+    #[must_use]
+    pub fn has_fib(&self, fib: FibIndex) -> bool {
+        fib == 0 || fib < self.fib.tables()
     }
 
     /// The table that a packet is routed by: see [`Self::fib_of`].

@@ -295,7 +295,7 @@ fn set(cpu: &mut Cpu, id: Id, setting: Setting) {
         Wanted::Hops(hops) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.hops = hops),
         Wanted::Class(class) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.class = class),
         // It keeps the table that it has.
-        Wanted::Fib(fib) if cpu.tables.check_fib(fib).is_err() => Ok(()),
+        Wanted::Fib(fib) if !cpu.tables.has_fib(fib) => Ok(()),
         Wanted::Fib(fib) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.fib = fib),
     };
 }

@@ -7,7 +7,7 @@ use pkt::{Flags, Gso, Pkt};
 use super::settings::Settings;
 use crate::base::count::Count;
 use crate::fib::flow_hash;
-use crate::host::pcb::{Bound, FourTuple, is_of_a_link};
+use crate::host::pcb::{Bound, FourTuple, check_fib, is_of_a_link};
 use crate::host::sock::Error;
 use crate::ip::forward::fits;
 use crate::ip::icmp::is_one_host;
@@ -53,7 +53,7 @@ impl Aim {
         ends: Option<FourTuple>,
         to: Option<To>,
     ) -> Result<Self, Error> {
-        cpu.tables.check_fib(settings.tx_params.fib)?;
+        check_fib(cpu, settings.tx_params.fib)?;
         let Some(to) = to else {
             let ends = ends.ok_or(Error::NotConnected)?;
             let outif = if ends.zone == 0 { outif(cpu, &settings, ends.remote, 0)? } else { ends.zone };

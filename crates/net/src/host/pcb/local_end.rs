@@ -48,7 +48,7 @@ pub(crate) fn local_end(
     taken: impl Fn(&Cpu, &FourTuple) -> bool,
 ) -> Result<FourTuple, Error> {
     let Wanted { remote, local, port, zone, fib, bind_any } = wanted;
-    cpu.tables.check_fib(fib)?;
+    check_fib(cpu, fib)?;
     let local = match local.filter(|local| !local.is_unspecified()) {
         Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
         Some(local) if !bind_any && !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),
@@ -64,6 +64,16 @@ pub(crate) fn local_end(
         owner if owner != cpu.id => Err(Error::Elsewhere(owner)),
         _ => Ok(ends),
     }
+}
+
+/// Checks that the routing table of a socket exists.
+///
+/// # Errors
+///
+/// [`Error::NoTable`].
+#[inline]
+pub(crate) fn check_fib(cpu: &Cpu, fib: FibIndex) -> Result<(), Error> {
+    if cpu.tables.has_fib(fib) { Ok(()) } else { Err(Error::NoTable) }
 }
 
 /// Returns a free port for a socket on all CPUs, drawn from those that are not `taken`.

@@ -84,7 +84,7 @@ pub struct Ready {
 pub fn bind(cpu: &mut Cpu, listen: &Listen) -> Result<ListenerId, Error> {
     let mut listen = *listen;
     let addr = listen.addr.ip();
-    cpu.tables.check_fib(listen.tx_params.fib)?;
+    pcb::check_fib(cpu, listen.tx_params.fib)?;
     if !is_address(addr) {
         return Err(Error::BadAddress);
     }

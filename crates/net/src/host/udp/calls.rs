@@ -50,7 +50,7 @@ pub struct Connect {
 pub fn bind(cpu: &mut Cpu, bind: &Bind) -> Result<Id, Error> {
     let &Bind { mut addr, zone, only_v6, is_shared, settings } = bind;
     let ip = addr.ip();
-    cpu.tables.check_fib(settings.tx_params.fib)?;
+    pcb::check_fib(cpu, settings.tx_params.fib)?;
     if is_one_host(cpu, ip) && !ip.is_unspecified() && !settings.bind_any && !cpu.tables.is_ours(ip) {
         return Err(Error::AddrNotAvailable);
     }
