@@ -30,7 +30,11 @@ const NEEDED: &[Needed] = &[
     Needed { program: "vtysh", package: "frr", why: "routes of FRR (20 MB installed)" },
     Needed { program: "udhcpc", package: "udhcpc", why: "a DHCP client of others" },
     Needed { program: "dhclient", package: "isc-dhcp-client", why: "another DHCP client" },
-    Needed { program: "dhcpcd", package: "dhcpcd-base", why: "a third one, which reads router advertisements" },
+    Needed {
+        program: "dhcpcd",
+        package: "dhcpcd-base",
+        why: "a third one, which reads router advertisements",
+    },
     Needed { program: "dnsmasq", package: "dnsmasq-base", why: "a DHCP server of others" },
     Needed {
         program: "kea-dhcp6",

@@ -73,8 +73,12 @@ fn write_bgp(folder: &Folder, lab: &Lab) {
     writeln!(text, " neighbor {} remote-as 64504\n neighbor {} passive", feeder[0], feeder[0]).unwrap();
     for (at, word) in ["ipv4", "ipv6"].into_iter().enumerate() {
         let peers = [bird[at], other[at], feeder[0]].map(|peer| format!("  neighbor {peer} activate\n"));
-        writeln!(text, " address-family {word} unicast\n{} exit-address-family", peers.concat()).unwrap();
+        // They are no customers: the full table stays here.
+        let quiet = [bird[at], other[at]].map(|peer| format!("  neighbor {peer} prefix-list none out\n"));
+        let (peers, quiet) = (peers.concat(), quiet.concat());
+        writeln!(text, " address-family {word} unicast\n{peers}{quiet} exit-address-family").unwrap();
     }
+    text += "ip prefix-list none seq 5 deny any\nipv6 prefix-list none seq 5 deny any\n";
     std::fs::write(folder.file("bgpd.conf"), text).unwrap();
     std::fs::write(folder.file("bfdd.conf"), "bfd\n").unwrap();
 }
