@@ -50,6 +50,7 @@ impl Watch {
         let within = answered.iter().copied().filter(|at| (from..to).contains(at));
         let (longest, last) =
             within.fold((Duration::ZERO, from), |(longest, last), at| (longest.max(at - last), at));
+        drop(answered);
         longest.max(to - last)
     }
 }

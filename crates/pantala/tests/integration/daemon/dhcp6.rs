@@ -285,6 +285,22 @@ fn router_is_up(lab: &Lab) {
     host_is_up(lab);
 }
 
+/// Runs dhcpcd on the LAN's host until it has a prefix; its files are where others of the machine would be.
+fn dhcpcd(lab: &Lab) -> Output {
+    let folder = lab.folder().display().to_string();
+    let conf = "interface pt1\nnoipv6rs\nipv6only\nduid\nia_pd 1 -\n";
+    std::fs::write(lab.folder().join("dhcpcd.conf"), conf).unwrap();
+    let script =
+        "#!/bin/sh\n[ -n \"$new_dhcp6_ia_pd1_prefix1\" ] && echo \"got=$new_dhcp6_ia_pd1_prefix1\"\nexit 0\n";
+    std::fs::write(lab.folder().join("script"), script).unwrap();
+    let run = format!(
+        "mount -t tmpfs t /run; mkdir -p /run/dhcpcd; mount -t tmpfs t /var/lib/dhcpcd; mount -t sysfs t /sys\n\
+         timeout 20 dhcpcd --nobackground --oneshot -6 --config {folder}/dhcpcd.conf --script {folder}/script pt1"
+    );
+    let mut command = Command::new("unshare");
+    lab.router().put(command.args(["--mount", "sh", "-c", &run])).unwrap().output().unwrap()
+}
+
 fn a_router_behind_us_gets_a_part_of_the_delegated_prefix_and_what_is_in_it_reaches_the_router() {
     if !has("kea-dhcp6", "kea-dhcp6-server")
         || !has("dhclient", "isc-dhcp-client")
@@ -317,8 +333,8 @@ fn a_router_behind_us_gets_a_part_of_the_delegated_prefix_and_what_is_in_it_reac
     daemon.shows_line(&format!("route -n get {part}:9"), &all[0].0);
     let behind: IpAddr = format!("{part}:9").parse().unwrap();
     let ours = daemon.json("ifconfig wan")["addresses"].clone();
-    let ours = ours.as_array().unwrap().iter().filter_map(|own| own["address"].as_str());
-    let via = ours.filter(|own| own.starts_with("fe80")).last().unwrap().to_owned();
+    let mut ours = ours.as_array().unwrap().iter().filter_map(|own| own["address"].as_str());
+    let via = ours.rfind(|own| own.starts_with("fe80")).unwrap().to_owned();
     on_wan(&lab, &format!("ip -6 route add 2001:db8:4400::/40 via {via} dev far"));
     // The default route is that of our router advertisements.
     let said = on_lan(
@@ -335,17 +351,7 @@ fn a_router_behind_us_gets_a_part_of_the_delegated_prefix_and_what_is_in_it_reac
     assert_eq!(delegations(&daemon), all);
     until("it is reached", || reaches(&lab, behind));
     // Another client, which is another router.
-    let conf = "interface pt1\nnoipv6rs\nipv6only\nduid\nia_pd 1 -\n";
-    std::fs::write(lab.folder().join("dhcpcd.conf"), conf).unwrap();
-    let script =
-        "#!/bin/sh\n[ -n \"$new_dhcp6_ia_pd1_prefix1\" ] && echo \"got=$new_dhcp6_ia_pd1_prefix1\"\nexit 0\n";
-    std::fs::write(lab.folder().join("script"), script).unwrap();
-    let run = format!(
-        "mount -t tmpfs t /run; mkdir -p /run/dhcpcd; mount -t tmpfs t /var/lib/dhcpcd; mount -t sysfs t /sys\n\
-         timeout 20 dhcpcd --nobackground --oneshot -6 --config {folder}/dhcpcd.conf --script {folder}/script pt1"
-    );
-    let mut command = Command::new("unshare");
-    let said = lab.router().put(command.args(["--mount", "sh", "-c", &run])).unwrap().output().unwrap();
+    let said = dhcpcd(&lab);
     let other = format!("{}:", subnet(&first, 0xe0));
     assert!(
         String::from_utf8_lossy(&said.stdout).contains(&format!("got={other}")),
