@@ -10,6 +10,7 @@
 //! | [`sys`] | safe wrappers over system calls: AF_XDP sockets and rings, TAP queues, memory, waiting, ethtool, privileges |
 //! | [`netlink`] | interfaces, addresses and routes of the kernel |
 //! | [`netns`] | network namespaces: make, enter, run in, delete |
+//! | [`xdp`] | XDP programs of users: read from object files, run in the kernel before ours or in this process |
 //! | [`bpf`] | the XDP redirect and the TAP steering programs, assembled here and loaded without clang |
 
 pub mod af_xdp;
@@ -23,5 +24,6 @@ pub mod pcap;
 pub mod sys;
 pub mod tap;
 mod waiter;
+pub mod xdp;
 
 pub use waiter::Waiter;

@@ -15,6 +15,43 @@ pub struct Insn {
     immediate: i32,
 }
 
+impl Insn {
+    /// An instruction of an object file of little endian.
+    pub(crate) const fn from_bytes([opcode, registers, lo, hi, a, b, c, d]: [u8; 8]) -> Self {
+        let (offset, immediate) = (i16::from_le_bytes([lo, hi]), i32::from_le_bytes([a, b, c, d]));
+        Self { opcode, registers, offset, immediate }
+    }
+
+    /// Operation, destination, source, offset, immediate.
+    pub(crate) const fn parts(self) -> (u8, u8, u8, i16, i32) {
+        (self.opcode, self.registers & 0xf, self.registers >> 4, self.offset, self.immediate)
+    }
+
+    pub(crate) const fn immediate(self) -> i32 {
+        self.immediate
+    }
+
+    pub(crate) const fn set_immediate(&mut self, immediate: i32) {
+        self.immediate = immediate;
+    }
+
+    /// Whether it calls another function of the program.
+    pub(crate) const fn is_local_call(self) -> bool {
+        self.opcode == CLASS_JMP | OP_CALL && self.registers >> 4 == 1
+    }
+
+    /// Whether it is the first half of a load of 64 bits.
+    pub(crate) const fn is_wide_load(self) -> bool {
+        self.opcode == CLASS_LD | MODE_IMM | Size::Double as u8
+    }
+
+    /// Lets it load a map: by its descriptor (1), or the address of its value (2).
+    pub(crate) const fn set_map(&mut self, how: u8, number: i32) {
+        self.registers = self.registers & 0xf | how << 4;
+        self.immediate = number;
+    }
+}
+
 /// A register. `R0` holds results, `R1` to `R5` arguments (calls destroy them), `R6` to `R9` are kept across
 /// calls, `R10` points to the end of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

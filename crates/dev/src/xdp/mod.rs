@@ -1,0 +1,3 @@
+//! XDP programs of users: read from object files ([`object`]).
+
+pub mod object;
