@@ -10,6 +10,10 @@ crate::count::named! {
     InterfaceDown = Netisr, "interface_down", "interface down";
     HandoffFull = Netisr, "handoff_full", "hand-off ring to the CPU that owns the flow full";
     NoBuffer = Netisr, "no_buffer", "no free packet buffer for a copy or a reply";
+    // programs of users
+    XdpDrop = Netisr, "xdp_drop", "dropped by the interface's XDP program (XDP_DROP)";
+    XdpAborted = Netisr, "xdp_aborted", "dropped by an error of the interface's XDP program (XDP_ABORTED)";
+    XdpRedirect = Netisr, "xdp_redirect", "sent by an XDP program to an interface that does not take the frame";
     // ether
     EtherShort = Ether, "ether_short", "frame shorter than an Ethernet header";
     EtherNotForUs = Ether, "ether_not_for_us", "unicast frame for another station";

@@ -20,12 +20,14 @@ pub use shared::SharedRing;
 pub use umem::SharedUmem;
 
 use crate::bpf::BpfError;
+use crate::bpf::asm::Insn;
 use crate::bpf::link::{XdpLink, XdpMode};
 use crate::bpf::map::XskMap;
 use crate::bpf::offload::{self, Offload, PortWords};
-use crate::bpf::prog::Program;
+use crate::bpf::prog::{Kind, Program};
 use crate::bpf::redirect;
 use crate::bpf::share::{self, Claim, Owners, Shares};
+use crate::bpf::user::{UserError, UserProgram};
 use crate::sys::carrier::Carrier;
 use crate::sys::xsk::{BindOptions, CopyMode, Queue, RingSizes, XskError};
 use umem::Opened;
@@ -99,8 +101,18 @@ pub struct Port {
     _map: XskMap,
     owners: Option<Owners>,
     offload: Option<PortWords>,
+    user: Option<Arc<UserProgram>>,
     /// Why flows are not offloaded although that was asked for.
     pub no_offload_because: Option<String>,
+}
+
+/// Programs that see the frames of a port before its rings.
+#[derive(Clone, Copy, Default)]
+pub struct Programs<'p> {
+    /// The program of a user, which sees them first.
+    pub user: Option<&'p Arc<UserProgram>>,
+    /// Forwards the flows of this table by itself.
+    pub offload: Option<&'p Offload>,
 }
 
 /// Our part of an interface that the kernel goes on using.
@@ -122,6 +134,9 @@ pub enum PortError {
     /// The redirect program.
     #[error(transparent)]
     Program(#[from] BpfError),
+    /// The program of a user.
+    #[error("XDP program: {0}")]
+    User(#[from] UserError),
     /// A port of no queues where one is needed.
     #[error("no queue was asked for")]
     NoQueue,
@@ -154,7 +169,7 @@ impl Port {
     /// # Errors
     /// [`PortError`], when not even the least mode that was asked for is to be had.
     pub fn open(umem: &SharedUmem, options: &Options) -> Result<(Self, Vec<XdpRing>), PortError> {
-        Self::open_rings(umem, options, None, None)
+        Self::open_rings(umem, options, None, Programs::default())
     }
 
     /// Takes an interface over, with a program that forwards the flows of `table` by itself; if the kernel refuses that one,
@@ -167,7 +182,26 @@ impl Port {
         options: &Options,
         table: &Offload,
     ) -> Result<(Self, Vec<XdpRing>), PortError> {
-        Self::open_rings(umem, options, None, Some(table))
+        Self::open_with(umem, options, Programs { user: None, offload: Some(table) })
+    }
+
+    /// Takes an interface over, with these programs before its rings. Offload that the kernel refuses is left out, and
+    /// [`Self::no_offload_because`] says why.
+    ///
+    /// # Errors
+    /// As [`Self::open`]; [`PortError::User`].
+    pub fn open_with(
+        umem: &SharedUmem,
+        options: &Options,
+        programs: Programs<'_>,
+    ) -> Result<(Self, Vec<XdpRing>), PortError> {
+        Self::open_rings(umem, options, None, programs)
+    }
+
+    /// The program of a user.
+    #[must_use]
+    pub const fn user(&self) -> Option<&Arc<UserProgram>> {
+        self.user.as_ref()
     }
 
     /// The words by which the offload program is told what is for it; `None` if the usual one runs.
@@ -185,8 +219,10 @@ impl Port {
         umem: &SharedUmem,
         options: &Options,
         share: &Share,
+        user: Option<&Arc<UserProgram>>,
     ) -> Result<(Self, Vec<SharedRing>), PortError> {
-        let (port, rings) = Self::open_rings(umem, options, Some(share), None)?;
+        let programs = Programs { user, offload: None };
+        let (port, rings) = Self::open_rings(umem, options, Some(share), programs)?;
         let mut shared = Vec::with_capacity(rings.len());
         for ring in rings {
             shared.push(if shared.is_empty() {
@@ -216,9 +252,9 @@ impl Port {
         umem: &SharedUmem,
         options: &Options,
         share: Option<&Share>,
-        table: Option<&Offload>,
+        programs: Programs<'_>,
     ) -> Result<(Self, Vec<XdpRing>), PortError> {
-        let (port, sockets) = Self::open_sockets(umem, options, share, table)?;
+        let (port, sockets) = Self::open_sockets(umem, options, share, programs)?;
         let pieces = if options.has_frags() { PIECES_MAX } else { 1 };
         let zero_copy = port.mode == Mode::ZeroCopy;
         let no_socket = |source| XskError::Refused { doing: "open a socket to ask for the carrier", source };
@@ -232,22 +268,22 @@ impl Port {
         umem: &SharedUmem,
         options: &Options,
         share: Option<&Share>,
-        table: Option<&Offload>,
+        programs: Programs<'_>,
     ) -> Result<(Self, Vec<Opened>), PortError> {
         let frags = options.has_frags();
         let map = XskMap::new(options.range().end)?;
         let owners = share.map(|_| Owners::new()).transpose()?;
-        let offloading = table.map(|table| load_offloading(&map, table, frags));
         let (mut words, mut no_offload_because) = (None, None);
-        let program = match (share, &owners, offloading) {
-            (Some(share), Some(owners), _) => share::load(&map, owners, share.claim, share.mac, frags)?,
+        let load = |ours: &[Insn]| load_programs(ours, &map, programs.user, frags);
+        let program = match (share, &owners, programs.offload.map(|table| offloading(&map, table, &load))) {
+            (Some(share), Some(owners), _) => load(&share::assembled(&map, owners, share.claim, share.mac)?)?,
             (_, _, Some(Ok((program, port)))) => {
                 words = Some(port);
                 program
             }
             (_, _, refused) => {
                 no_offload_because = refused.and_then(Result::err).map(|why| why.to_string());
-                redirect::load(&map, frags)?
+                load(&redirect::assemble(&map)?)?
             }
         };
         // First the program, which passes everything on as long as the map is empty: what is bound once is hard to
@@ -259,6 +295,7 @@ impl Port {
                 socket.prefer_busy_poll(BUSY_POLL.1, BUSY_POLL.0)?;
             }
             map.set(queue, &**socket)?;
+            programs.user.into_iter().for_each(|user| user.add_socket(queue, &**socket));
         }
         let mode = match link.mode() {
             XdpMode::Generic => Mode::Generic,
@@ -273,6 +310,7 @@ impl Port {
             _map: map,
             owners,
             offload: words,
+            user: programs.user.cloned(),
             no_offload_because,
         };
         Ok((port, sockets))
@@ -286,9 +324,26 @@ impl Port {
 }
 
 /// Loads the program that forwards flows by itself, and the words that tell it what is for it.
-fn load_offloading(map: &XskMap, table: &Offload, frags: bool) -> Result<(Program, PortWords), BpfError> {
+fn offloading(
+    map: &XskMap,
+    table: &Offload,
+    load: impl Fn(&[Insn]) -> Result<Program, PortError>,
+) -> Result<(Program, PortWords), PortError> {
     let port = PortWords::new()?;
-    Ok((offload::load(map, table, &port, frags)?, port))
+    Ok((load(&offload::assemble(map, table, &port)?)?, port))
+}
+
+/// Loads a program of ours, behind that of a user if there is one.
+fn load_programs(
+    ours: &[Insn],
+    map: &XskMap,
+    user: Option<&Arc<UserProgram>>,
+    frags: bool,
+) -> Result<Program, PortError> {
+    match user {
+        Some(user) => Ok(user.load_before(ours, map, frags)?),
+        None => Ok(Program::load(redirect::NAME, Kind::Xdp, ours, frags)?),
+    }
 }
 
 /// Attaches the redirect program where the mode wants it; says why, if that is not where [`Mode::Auto`] wants it.

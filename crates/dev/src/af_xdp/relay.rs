@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pkt::{Arena, HEADROOM, META_LEN, Pool, STRIDE};
 
 use super::ring::Rings;
-use super::{Options, Port, PortError, SharedUmem};
+use super::{Options, Port, PortError, Programs, SharedUmem};
 use crate::sys::xsk::XskSocket;
 use crate::sys::xsk_ring::Desc;
 
@@ -127,7 +127,7 @@ impl Relay {
 
 impl End {
     fn open(umem: &SharedUmem, options: &Options) -> Result<Self, PortError> {
-        let (port, mut opened) = Port::open_sockets(umem, options, None, None)?;
+        let (port, mut opened) = Port::open_sockets(umem, options, None, Programs::default())?;
         let Some((socket, rings)) = opened.pop() else {
             return Err(PortError::NoQueue);
         };

@@ -238,6 +238,12 @@ impl Asm {
         self.push(CLASS_JMP | OP_CALL, Reg::R0, Reg::R0, 0, helper as i32)
     }
 
+    /// `r0 = function(r1, …, r5)` of the program; where it begins is to be filled in.
+    pub(crate) fn call_function(&mut self) -> &mut Self {
+        const PSEUDO_CALL: Reg = Reg::R1; // in the place of a source register
+        self.push(CLASS_JMP | OP_CALL, Reg::R0, PSEUDO_CALL, 0, 0)
+    }
+
     /// Ends the program with the result in `r0`.
     pub fn exit(&mut self) -> &mut Self {
         self.push(CLASS_JMP | OP_EXIT, Reg::R0, Reg::R0, 0, 0)
@@ -308,6 +314,8 @@ pub enum Helper {
     FibLookup = 69,
     /// `redirect_map(map, key, action if there is no entry)`
     RedirectMap = 51,
+    /// `xdp_adjust_meta(context, distance)`: room before the frame
+    XdpAdjustMeta = 54,
 }
 
 const CLASS_LD: u8 = 0x00;

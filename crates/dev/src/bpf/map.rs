@@ -234,7 +234,7 @@ impl AsFd for Devices {
 }
 
 /// CPUs that the kernel has room for: what it writes numbers of.
-fn possible_cpus() -> io::Result<usize> {
+pub(super) fn possible_cpus() -> io::Result<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
     let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
     last.map(|last| last + 1).ok_or_else(|| io::Error::other("the list of possible CPUs is odd"))

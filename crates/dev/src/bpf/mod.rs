@@ -4,6 +4,7 @@
 //! - [`share`]: one that takes only what is for us, and leaves the rest to the kernel.
 //! - [`steering`]: chooses the TAP queue of a frame by our placement hash.
 //! - [`offload`]: forwards the packets of established flows in the driver.
+//! - [`user`]: an XDP program of a user, before ours.
 //! - [`holder`]: the process that holds a program on an interface.
 
 pub mod asm;
@@ -16,5 +17,6 @@ pub mod redirect;
 pub mod share;
 pub mod steering;
 mod syscall;
+pub mod user;
 
 pub use syscall::BpfError;

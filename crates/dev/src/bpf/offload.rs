@@ -12,7 +12,7 @@ mod record;
 mod table;
 
 use super::BpfError;
-use super::asm::{Asm, Helper, Reg, Size};
+use super::asm::{Asm, Helper, Insn, Reg, Size};
 use super::map::XskMap;
 use super::prog::{Kind, Program};
 use super::redirect::NAME;
@@ -24,14 +24,18 @@ pub use table::{CameUp, Offload, PortWords, Writer};
 /// # Errors
 /// [`BpfError`]; [`BpfError::Refused`] on machines whose order of loads the program does not enforce.
 pub fn load(sockets: &XskMap, offload: &Offload, port: &PortWords, frags: bool) -> Result<Program, BpfError> {
+    Program::load(NAME, Kind::Xdp, &assemble(sockets, offload, port)?, frags)
+}
+
+/// Assembles it.
+pub(crate) fn assemble(sockets: &XskMap, offload: &Offload, port: &PortWords) -> Result<Vec<Insn>, BpfError> {
     let doing = "assemble the offload program";
     if !cfg!(target_arch = "x86_64") {
         let source = std::io::Error::other("flow offload is for x86-64 alone");
         return Err(BpfError::Refused { doing, source });
     }
     let insns = program::assemble(&offload.maps(port), |asm| to_socket(asm, sockets));
-    let insns = insns.map_err(|why| BpfError::Refused { doing, source: std::io::Error::other(why) })?;
-    Program::load(NAME, Kind::Xdp, &insns, frags)
+    insns.map_err(|why| BpfError::Refused { doing, source: std::io::Error::other(why) })
 }
 
 fn to_socket(asm: &mut Asm, sockets: &XskMap) {

@@ -4,6 +4,8 @@
     reason = "BPF_PROG_LOAD and BPF_PROG_TEST_RUN read and write through pointers in their structures"
 )]
 
+use core::ffi::CStr;
+use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::asm::Insn;
@@ -31,12 +33,38 @@ impl Program {
     /// [`BpfError::Verifier`] with the verifier's last words, [`BpfError::Permission`].
     pub fn load(name: &'static str, kind: Kind, insns: &[Insn], frags: bool) -> Result<Self, BpfError> {
         let mut log = vec![0_u8; 1 << 16];
-        match call_for_fd(&mut load_command(name, kind, insns, frags, &mut log)) {
+        match call_for_fd(&mut load_command(name, kind, insns, frags, OWN_LICENSE, &mut log)) {
             Ok(fd) => Ok(Self(fd)),
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && log[0] == 0 => {
                 Err(BpfError::Permission { doing: "load a BPF program" })
             }
-            Err(source) => Err(BpfError::Verifier { name, source, log: text(&log) }),
+            Err(source) => Err(BpfError::Verifier { name: name.to_owned(), source, log: text(&log) }),
+        }
+    }
+
+    /// Loads a program with the parts of `whose`, under another license. The verifier's log is asked for when it has refused.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub(super) fn load_licensed(
+        name: &str,
+        whose: &str,
+        kind: Kind,
+        insns: &[Insn],
+        frags: bool,
+        license: &str,
+    ) -> Result<Self, BpfError> {
+        let license = CString::new(license).unwrap_or_default();
+        if let Ok(fd) = call_for_fd(&mut load_command(name, kind, insns, frags, &license, &mut [])) {
+            return Ok(Self(fd));
+        }
+        let mut log = vec![0_u8; 1 << 20];
+        match call_for_fd(&mut load_command(name, kind, insns, frags, &license, &mut log)) {
+            Ok(fd) => Ok(Self(fd)),
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && log[0] == 0 => {
+                Err(BpfError::Permission { doing: "load an XDP program" })
+            }
+            Err(source) => Err(BpfError::Verifier { name: whose.to_owned(), source, log: text(&log) }),
         }
     }
 
@@ -170,22 +198,24 @@ struct Load {
 }
 
 // SAFETY: laid out as the kernel's structure; the pointers come from `load_command`, whose borrows of the
-// instructions and of the log outlive the only call.
+// instructions, the license and the log outlive the only call.
 unsafe impl Command for Load {
     const NUMBER: libc::c_long = 5;
 }
 
-fn load_command(name: &str, kind: Kind, insns: &[Insn], frags: bool, log: &mut [u8]) -> Load {
-    const LICENSE: &core::ffi::CStr = c"Dual MIT/GPL"; // a string that the kernel knows; GPL helpers are not used
+/// A string that the kernel knows; GPL helpers are not used.
+const OWN_LICENSE: &CStr = c"Dual MIT/GPL";
+
+fn load_command(name: &str, kind: Kind, insns: &[Insn], frags: bool, license: &CStr, log: &mut [u8]) -> Load {
     const XDP_HAS_FRAGS: u32 = 1 << 5;
     Load {
         kind: kind as u32,
         insn_count: clamp(insns.len()),
         insns: address(insns),
-        license: LICENSE.as_ptr() as u64,
-        log_level: 1,
+        license: license.as_ptr() as u64,
+        log_level: u32::from(!log.is_empty()),
         log_size: clamp(log.len()),
-        log: log.as_mut_ptr() as u64,
+        log: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
         kernel_version: 0,
         flags: if frags { XDP_HAS_FRAGS } else { 0 },
         name: padded(name),

@@ -13,11 +13,15 @@ use super::prog::{Kind, Program};
 /// # Errors
 /// [`BpfError`].
 pub fn load(sockets: &XskMap, frags: bool) -> Result<Program, BpfError> {
-    let insns = program(sockets).map_err(|e| BpfError::Refused {
+    Program::load(NAME, Kind::Xdp, &assemble(sockets)?, frags)
+}
+
+/// Assembles it.
+pub(crate) fn assemble(sockets: &XskMap) -> Result<Vec<Insn>, BpfError> {
+    program(sockets).map_err(|e| BpfError::Refused {
         doing: "assemble the redirect program",
         source: std::io::Error::other(e),
-    })?;
-    Program::load(NAME, Kind::Xdp, &insns, frags)
+    })
 }
 
 fn program(sockets: &XskMap) -> Result<Vec<Insn>, AsmError> {

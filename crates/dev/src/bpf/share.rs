@@ -126,12 +126,21 @@ pub fn load(
     mac: [u8; 6],
     frags: bool,
 ) -> Result<Program, BpfError> {
+    Program::load(NAME, Kind::Xdp, &assembled(sockets, owners, claim, mac)?, frags)
+}
+
+/// Assembles it.
+pub(crate) fn assembled(
+    sockets: &XskMap,
+    owners: &Owners,
+    claim: Claim,
+    mac: [u8; 6],
+) -> Result<Vec<Insn>, BpfError> {
     let take = |asm: &mut Asm| {
         asm.load(Size::Word, Reg::R2, CONTEXT, RX_QUEUE_INDEX).load_map(Reg::R1, sockets);
         asm.mov(Reg::R3, XDP_PASS).call(Helper::RedirectMap).exit();
     };
-    let insns = program(owners, claim, mac, take).map_err(assemble)?;
-    Program::load(NAME, Kind::Xdp, &insns, frags)
+    program(owners, claim, mac, take).map_err(assemble)
 }
 
 /// Loads the filter of a packet socket: what the program passes on that is ours too.

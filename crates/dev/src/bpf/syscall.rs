@@ -18,7 +18,7 @@ pub enum BpfError {
     #[error("the kernel's verifier refuses program {name}: {source}\n{log}")]
     Verifier {
         /// The program.
-        name: &'static str,
+        name: String,
         /// The error number.
         source: io::Error,
         /// Log of the verifier, line by line.

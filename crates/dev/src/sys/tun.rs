@@ -175,6 +175,16 @@ impl Tap {
         if open_queues(layer, name)? > 1 { Err(busy(layer, name)) } else { Ok(first) }
     }
 
+    /// Lets the kernel finish checksums and cut super-packets before it gives them to us.
+    ///
+    /// # Errors
+    /// [`TunError::Refused`].
+    pub fn take_whole_frames(&mut self) -> Result<(), TunError> {
+        self.on_first(TapQueue::offload_nothing, "set offloads")?;
+        self.offload = Offload::Nothing;
+        Ok(())
+    }
+
     /// Lets `program` choose the queue of each frame: its result modulo the number of attached queues.
     ///
     /// # Errors
@@ -297,7 +307,11 @@ impl TapQueue {
                 return Ok(offload);
             }
         }
-        self.ioctl_value(libc::TUNSETOFFLOAD, 0).map(|()| Offload::Nothing)
+        self.offload_nothing().map(|()| Offload::Nothing)
+    }
+
+    fn offload_nothing(&self) -> io::Result<()> {
+        self.ioctl_value(libc::TUNSETOFFLOAD, 0)
     }
 
     fn set_queue(&self, flag: i32) -> io::Result<()> {

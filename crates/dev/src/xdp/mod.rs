@@ -1,3 +1,9 @@
-//! XDP programs of users: read from object files ([`object`]).
+//! XDP programs of users: read from object files ([`object`]), run in the kernel before ours on AF_XDP interfaces
+//! ([`crate::bpf::user`]), and on others in this process ([`vm`]).
 
+mod maps;
+mod memory;
 pub mod object;
+pub mod vm;
+
+pub use maps::MapError;

@@ -2,9 +2,10 @@
 
 use core::any::Any;
 
-use pkt::{PktVec, Pool};
+use pkt::{Pkt, PktVec, Pool};
 
 use crate::base::time::Instant;
+use crate::link::tables::IfIndex;
 
 /// One ring pair of a device, owned by one CPU.
 ///
@@ -82,6 +83,42 @@ pub trait Sink: Any + Send {
     /// Looks at frames that came in the turn of `now`, in the order of their arrival. Afterwards they end as
     /// [`crate::base::drop::DropReason::Monitor`].
     fn frames(&mut self, now: Instant, frames: &PktVec);
+}
+
+/// Decides about the frames of a ring before the stack sees them: an XDP program.
+///
+/// One value per ring, on the ring's CPU.
+pub trait FrameProgram: Any + Send {
+    /// Runs on a frame, which it may change, and answers what becomes of it.
+    fn run(&mut self, occasion: &Occasion, frame: &mut Pkt) -> Verdict;
+}
+
+/// The circumstances under which a frame was received.
+#[derive(Clone, Copy, Debug)]
+pub struct Occasion {
+    /// Time of the turn.
+    pub now: Instant,
+    /// Interface.
+    pub ifindex: IfIndex,
+    /// Ring among those of the interface.
+    pub queue: u16,
+    /// Number of the CPU.
+    pub cpu: u16,
+}
+
+/// The verdict of a program on a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The stack gets it (`XDP_PASS`).
+    Pass,
+    /// It is dropped (`XDP_DROP`).
+    Drop,
+    /// It is dropped because of an error (`XDP_ABORTED`).
+    Aborted,
+    /// It leaves by the interface that received it (`XDP_TX`).
+    Tx,
+    /// It leaves by this interface (`XDP_REDIRECT`).
+    Redirect(IfIndex),
 }
 
 /// The offloads of a device.

@@ -15,7 +15,7 @@ use wire::ether::{Mac, ParseMacError};
 use super::fields::Fields;
 use super::problem::{At, Report, Wrong};
 use super::punt::Punt;
-use super::{Admin, Http, Ipfix, Programs, RouteSources, Seccomp, Sflow};
+use super::{Admin, Http, Ipfix, Programs, RouteSources, Seccomp, Sflow, Xdp};
 use super::{
     Autoconf, Device, Dhcp6Client, Dhcp6Server, DhcpClient, DhcpRelay, DhcpServer, KernelPorts, MOST_RINGS,
     Policy, Polling, Ppp, PrefixFrom, Publish, Ra, RxCsum, Serve, Service,
@@ -64,6 +64,7 @@ const INTERFACE: &[&str] = &[
     "rings",
     "rxcsum",
     "offload",
+    "xdp",
     "monitor",
     "queue",
     "queue_packets",
@@ -160,6 +161,7 @@ pub(crate) struct DraftInterface {
     pub(crate) rings: Option<At<u32>>,
     pub(crate) rxcsum: Option<At<RxCsum>>,
     pub(crate) offload: Option<At<bool>>,
+    pub(crate) xdp: Option<At<Xdp>>,
     pub(crate) monitor: bool,
     pub(crate) queue: DraftQueue,
     pub(crate) autoconf: Option<Autoconf>,
@@ -303,6 +305,7 @@ fn interface(fields: &Fields<'_>, report: &mut Report<'_>) -> DraftInterface {
         rings: fields.number("rings", 1..=MOST_RINGS, report),
         rxcsum: fields.parsed("rxcsum", rxcsum, report),
         offload: fields.parsed("offload", offload, report),
+        xdp: fields.parsed("xdp", Xdp::parse, report),
         monitor: fields.truth("monitor", report).is_some_and(|at| at.value),
         queue: queue(fields, report),
         autoconf: autoconf::read(fields, report),

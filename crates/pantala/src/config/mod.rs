@@ -39,6 +39,7 @@ mod route_sources;
 mod serve;
 mod service;
 mod sysctl;
+mod xdp;
 #[cfg(test)]
 mod tests;
 
@@ -67,6 +68,7 @@ pub use service::{Service, ServiceKind};
 pub use sflow::Sflow;
 pub use stp::{Stp, StpPort};
 pub use sysctl::Sysctls;
+pub use xdp::Xdp;
 
 /// Where the configuration is looked for when no file is named.
 pub const DEFAULT_FILE: &str = "/etc/pantala/pantala.toml";
@@ -225,6 +227,8 @@ pub struct Interface {
     pub rxcsum: RxCsum,
     /// Whether its driver may forward established flows by itself.
     pub offload: bool,
+    /// The XDP program that sees its frames first.
+    pub xdp: Option<Xdp>,
     /// Whether it only counts and measures what it receives.
     pub monitor: bool,
     /// Output queue.
@@ -292,6 +296,7 @@ impl Interface {
             rings: None,
             rxcsum: RxCsum::Auto,
             offload: false,
+            xdp: None,
             monitor: false,
             queue: net::ifq::QueueSpec::default(),
             autoconf: None,

@@ -90,6 +90,7 @@ fn every_key_arrives_in_the_configuration() {
         rings: Some(2),
         rxcsum: RxCsum::Verify,
         offload: false,
+        xdp: None,
         monitor: true,
         queue: net::ifq::QueueSpec { packets_max: 100, ..net::ifq::QueueSpec::FIFO },
         autoconf: None,

@@ -144,7 +144,10 @@ impl Control {
     }
 
     fn hand_out(&self, attached: &Attached, rings: Vec<NewRing>) -> Result<(), Error> {
-        self.cpus.attach(attached.index, rings, &attached.placement)?;
+        self.cpus.attach(attached.index, rings, &attached.hold, &attached.placement)?;
+        if self.captures.want_drops() {
+            attached.hold.hand_up_dropped(true);
+        }
         if attached.monitor { self.watch(attached.index, true) } else { Ok(()) }
     }
 

@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 
 use super::clock::Clock;
 use super::cpu_share::Share;
+use super::device::Hold;
 use super::flow_offload::FlowOffload;
 use super::idle::Idle;
 use super::netisr_thread::{Busy, NetisrThread};
@@ -264,13 +265,17 @@ impl Cpus {
         &self,
         ifindex: IfIndex,
         rings: Vec<NewRing>,
+        hold: &Hold,
         placement: &RingPlacement,
     ) -> Result<(), Error> {
         for ((queue, ring), cpu) in (0..).zip(rings).zip(placement.iter()) {
             let cpu = self.cpu(cpu.index())?;
-            let waiters = Arc::clone(&cpu.waiters);
+            let (waiters, program) = (Arc::clone(&cpu.waiters), hold.program_on(queue));
             cpu.answer(&cpu.ask(move |netisr| {
                 netisr.attach_queue(ifindex, queue, ring.driver);
+                if program.is_some() {
+                    netisr.set_program(ifindex, queue, program);
+                }
                 locked(&waiters).push(((ifindex, queue), ring.waiter));
             })?)?;
         }

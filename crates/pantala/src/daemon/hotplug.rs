@@ -258,7 +258,10 @@ impl Control {
         let count = opened.rings.len();
         let placement = RingPlacement::of(&self.workshop.map(unit, count), count);
         let waiters = opened.rings.iter().map(|ring| ring.waiter.clone()).collect();
-        self.cpus.attach(index, opened.rings, &placement).map_err(netisr)?;
+        self.cpus.attach(index, opened.rings, &opened.hold, &placement).map_err(netisr)?;
+        if self.captures.want_drops() {
+            opened.hold.hand_up_dropped(true);
+        }
         let offload = self.workshop.offload.clone();
         let Some(interface) = self.attached_mut(index) else { return Ok(String::new()) };
         (interface.facts, interface.hold, interface.placement) =

@@ -7,7 +7,7 @@ use net::vxlan::PORT;
 
 use crate::api::{
     Address, AddressState, BridgeMember, CopyMode, DeviceInfo, DeviceMode, Interface, InterfaceFlag,
-    InterfaceOption, MemifFaults, MemifInfo, MemifState, OffloadInfo, Station, StpInfo, StpMember,
+    InterfaceOption, MemifFaults, MemifInfo, MemifState, OffloadInfo, Station, StpInfo, StpMember, XdpInfo,
 };
 
 /// The blocks of all interfaces.
@@ -64,6 +64,7 @@ fn block(interface: &Interface) -> String {
             (None, DeviceMode::Vxlan) => vxlan_line(&device.device) + &addr_lines(&interface.fdb),
             (None, _) => device_line(device),
         };
+        text += &xdp_line(device);
     }
     text
 }
@@ -321,6 +322,17 @@ fn device_line(device: &DeviceInfo) -> String {
     line
 }
 
+/// The XDP program, and its verdicts.
+fn xdp_line(device: &DeviceInfo) -> String {
+    device.xdp.as_ref().map_or_else(String::new, |xdp| {
+        let XdpInfo { file, program, aborted, dropped, passed, sent_back, redirected, .. } = xdp;
+        let place = if xdp.in_kernel { "kernel" } else { "process" };
+        format!(
+            "\txdp: {program} {file} {place} pass {passed} drop {dropped} tx {sent_back} redirect {redirected} aborted {aborted}\n"
+        )
+    })
+}
+
 /// The bits of BSD's `net/if.h`, and their names.
 fn flags(flags: &[InterfaceFlag]) -> (u32, String) {
     bits(flags, |flag| match flag {
@@ -400,6 +412,7 @@ mod tests {
             copy: None,
             need_wakeup: false,
             offload: None,
+            xdp: None,
             umem: None,
             queues: 0,
             memif: None,
@@ -473,6 +486,7 @@ mod tests {
                 copy: None,
                 need_wakeup: false,
                 offload: None,
+                xdp: None,
                 umem: None,
                 queues: 0,
                 memif: None,

@@ -82,7 +82,10 @@ impl<'f> Types<'f> {
             };
             let value = match name {
                 "key" | "value" => self.size(pointed, 0)?,
-                _ => self.plain(pointed).filter(|one| kind(one) == ARRAY).and_then(|one| u32_at(one.rest, 8))?,
+                _ => self
+                    .plain(pointed)
+                    .filter(|one| kind(one) == ARRAY)
+                    .and_then(|one| u32_at(one.rest, 8))?,
             };
             fields.insert(name.to_owned(), value);
         }

@@ -34,7 +34,11 @@ struct Linker<'e, 'f> {
 }
 
 /// Links the program `function`.
-pub(super) fn link(elf: &object::File<'_>, program: &Function, _: SectionIndex) -> Result<Linked, ObjectError> {
+pub(super) fn link(
+    elf: &object::File<'_>,
+    program: &Function,
+    _: SectionIndex,
+) -> Result<Linked, ObjectError> {
     let types = elf.section_by_name(".BTF").and_then(|section| section.data().ok());
     let definitions = types.and_then(Types::parse).map(|types| types.maps()).unwrap_or_default();
     let mut linker = Linker {
@@ -70,21 +74,27 @@ impl Linker<'_, '_> {
         if self.placed.len() >= FUNCTIONS_MAX {
             return Err(malformed("more than 256 functions"));
         }
-        let section = self.elf.section_by_index(function.section).map_err(|_| malformed("no such section"))?;
+        let section =
+            self.elf.section_by_index(function.section).map_err(|_| malformed("no such section"))?;
         let data = section.data().map_err(|_| malformed("a section lies outside of the file"))?;
         let (from, end) = (function.address, function.address.checked_add(function.size));
         let body = end.and_then(|end| data.get(index(from)?..index(end)?));
-        let body =
-            body.ok_or_else(|| malformed(&format!("function `{}` lies outside of its section", function.name)))?;
+        let body = body
+            .ok_or_else(|| malformed(&format!("function `{}` lies outside of its section", function.name)))?;
         let start = self.insns.len();
         if body.len() % 8 != 0 || start + body.len() / 8 > INSNS_MAX {
-            return Err(malformed(&format!("function `{}` has an odd length, or is too long", function.name)));
+            return Err(malformed(&format!(
+                "function `{}` has an odd length, or is too long",
+                function.name
+            )));
         }
         self.placed.insert(key(function), start);
         self.insns.extend(body.as_chunks().0.iter().map(|bytes| Insn::from_bytes(*bytes)));
         let mut calls = self.own_calls(function, start)?;
         for (offset, relocation) in section.relocations() {
-            let Some(at) = offset.checked_sub(from).filter(|at| at / 8 < body.len() as u64 / 8) else { continue };
+            let Some(at) = offset.checked_sub(from).filter(|at| at / 8 < body.len() as u64 / 8) else {
+                continue;
+            };
             let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
             let at = start + index(at / 8).unwrap_or(0);
             let symbol = self.elf.symbol_by_index(symbol).map_err(|_| malformed("no such symbol"))?;
@@ -107,7 +117,8 @@ impl Linker<'_, '_> {
         let mut calls = Vec::new();
         for (at, insn) in self.insns.iter().enumerate().skip(start).filter(|(_, insn)| insn.is_local_call()) {
             let here = index(function.address / 8).unwrap_or(0) + at - start;
-            let target = i64::try_from(here).ok().and_then(|here| here.checked_add(i64::from(insn.immediate()) + 1));
+            let target =
+                i64::try_from(here).ok().and_then(|here| here.checked_add(i64::from(insn.immediate()) + 1));
             let target = target.and_then(|target| u64::try_from(target).ok());
             // One that has a relocation has -1 here, and is replaced.
             let target = target.ok_or_else(|| malformed("a call leads out of its section"))?;
@@ -120,7 +131,9 @@ impl Linker<'_, '_> {
     fn called(&self, symbol: &object::Symbol<'_, '_>, at: usize) -> Result<(usize, u64), ObjectError> {
         let name = symbol.name().unwrap_or_default();
         let section = symbol.section_index().ok_or_else(|| {
-            malformed(&format!("function `{name}` is not in the file (functions of the kernel cannot be called)"))
+            malformed(&format!(
+                "function `{name}` is not in the file (functions of the kernel cannot be called)"
+            ))
         })?;
         let behind = (i64::from(self.insns[at].immediate()) + 1) * 8;
         let address = symbol.address().checked_add_signed(behind);
@@ -139,7 +152,9 @@ impl Linker<'_, '_> {
             return Err(malformed(&format!("a relocation of `{name}` is not at a load of an address")));
         }
         if section.kind() == object::SectionKind::Text {
-            return Err(malformed(&format!("the address of function `{name}` is taken: callbacks are not supported")));
+            return Err(malformed(&format!(
+                "the address of function `{name}` is taken: callbacks are not supported"
+            )));
         }
         let (map, source) = match section_name.as_str() {
             ".maps" => (self.defined(&name)?, MAP_FD),

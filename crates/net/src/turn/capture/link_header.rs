@@ -43,10 +43,11 @@ enum Begin {
 fn begin(pkt: &Pkt, reason: DropReason) -> Begin {
     use DropReason::{
         EtherLength, EtherMulticastSource, EtherNotForUs, EtherShort, EtherUnknownType, InterfaceDown,
-        Monitor, VlanUnknown,
+        Monitor, VlanUnknown, XdpAborted, XdpDrop, XdpRedirect,
     };
     match reason {
-        EtherShort | EtherNotForUs | EtherMulticastSource | InterfaceDown | Monitor => return Begin::Frame,
+        EtherShort | EtherNotForUs | EtherMulticastSource | InterfaceDown | Monitor | XdpDrop
+        | XdpAborted | XdpRedirect => return Begin::Frame,
         EtherUnknownType | EtherLength | VlanUnknown => return Begin::Unknown,
         _ => {}
     }

@@ -1,14 +1,15 @@
 //! The device rings of a CPU: how they come, move and go, and how frames are taken from them.
 
+mod hooks;
+
 use pkt::PktVec;
 
+use self::hooks::Hooks;
 use super::burst::{Burst, Polling};
-use super::passes::count_received;
 use super::{CHUNK, From, Netisr};
 use crate::base::count::Count;
-use crate::base::drop::DropReason;
 use crate::host::packet;
-use crate::link::driver::{Driver, Sink};
+use crate::link::driver::{Driver, FrameProgram, Sink};
 use crate::link::tables::IfIndex;
 use crate::out::ifq::Via;
 use crate::turn::capture;
@@ -22,8 +23,8 @@ pub struct Ring {
     pub(super) driver: Box<dyn Driver>,
     burst: Burst,
     counts: RingCounts,
-    /// Takes what is received, in place of the stack.
-    sink: Option<Box<dyn Sink>>,
+    /// Receives frames before the stack, or in its place.
+    hooks: Option<Box<Hooks>>,
 }
 
 /// The counters of a ring since it was attached; they move with it.
@@ -95,7 +96,7 @@ impl Netisr {
     /// Takes one ring of a device into this CPU's care.
     pub fn attach_queue(&mut self, ifindex: IfIndex, queue: u16, driver: Box<dyn Driver>) {
         let burst = Burst::new(self.polling.burst_max);
-        self.take_in(Ring { ifindex, queue, driver, burst, counts: RingCounts::default(), sink: None });
+        self.take_in(Ring { ifindex, queue, driver, burst, counts: RingCounts::default(), hooks: None });
     }
 
     /// Returns the rings of an interface, closed. After the reply, no CPU touches them any more.
@@ -164,14 +165,22 @@ impl Netisr {
     /// the stack again.
     pub fn set_sinks(&mut self, ifindex: IfIndex, mut make: impl FnMut() -> Option<Box<dyn Sink>>) {
         for ring in self.rings.iter_mut().filter(|ring| ring.ifindex == ifindex) {
-            ring.sink = make();
+            Hooks::change(&mut ring.hooks, |hooks| hooks.sink = make());
+        }
+    }
+
+    /// Lets a program decide about what one ring of an interface receives from now on; `None` ends it.
+    pub fn set_program(&mut self, ifindex: IfIndex, queue: u16, program: Option<Box<dyn FrameProgram>>) {
+        let is_it = |ring: &&mut Ring| ring.ifindex == ifindex && ring.queue == queue;
+        if let Some(ring) = self.rings.iter_mut().find(is_it) {
+            Hooks::change(&mut ring.hooks, |hooks| hooks.program = program);
         }
     }
 
     /// The sinks of an interface's rings here.
     pub fn sinks(&self, ifindex: IfIndex) -> impl Iterator<Item = &dyn Sink> {
         let rings = self.rings.iter().filter(move |ring| ring.ifindex == ifindex);
-        rings.filter_map(|ring| ring.sink.as_deref())
+        rings.filter_map(|ring| ring.hooks.as_ref()?.sink.as_deref())
     }
 
     /// Asks all devices to wake this CPU's thread, and returns whether none has frames already: to be checked
@@ -243,14 +252,15 @@ impl Netisr {
         let got = rings[ring].rx(cpu, &mut work.frames, polling.each_burst);
         let ifindex = rings[ring].ifindex;
         if CAPTURED {
+            hooks::run_program(cpu, &mut rings[ring], &mut work.frames);
             capture::received(cpu, ifindex, &work.frames);
             packet::received(cpu, ifindex, &mut work.frames);
         }
-        match &mut rings[ring].sink {
+        match &mut rings[ring].hooks {
             _ if got == 0 => {}
             None if CAPTURED => self.input_watched(From::Ring(ifindex)),
             None => self.input(From::Ring(ifindex)),
-            Some(sink) => sink_all(cpu, ifindex, &mut **sink, &mut work.frames),
+            Some(_) => self.hooked::<CAPTURED>(ring),
         }
         got
     }
@@ -271,17 +281,6 @@ impl Netisr {
         }
         count
     }
-}
-
-/// Shows frames to a sink, and ends them.
-///
-/// Drops  [`DropReason::Monitor`].
-#[cold]
-fn sink_all(cpu: &mut Cpu, ifindex: IfIndex, sink: &mut dyn Sink, frames: &mut PktVec) {
-    count_received(cpu, ifindex, frames.len(), frames.iter().map(pkt::Pkt::len).sum());
-    sink.frames(cpu.now, frames);
-    cpu.counters.drop_many(DropReason::Monitor, frames.len() as u64);
-    frames.drain().for_each(|pkt| cpu.pool.give(pkt));
 }
 
 impl Ring {

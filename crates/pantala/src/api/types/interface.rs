@@ -211,6 +211,9 @@ pub struct DeviceInfo {
     /// Flow offload, if it is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offload: Option<OffloadInfo>,
+    /// Its XDP program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xdp: Option<XdpInfo>,
     /// A memif interface and its peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memif: Option<MemifInfo>,
@@ -223,6 +226,28 @@ pub struct DeviceInfo {
     /// The PPPoE client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pppoe: Option<PppoeInfo>,
+}
+
+/// The XDP program of an interface, and frames by its verdicts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
+pub struct XdpInfo {
+    /// The object file.
+    pub file: String,
+    /// Name of the program.
+    pub program: String,
+    /// Whether the kernel runs it, in the driver.
+    pub in_kernel: bool,
+    /// Errors of the program, or of a redirect (`XDP_ABORTED`).
+    pub aborted: u64,
+    /// Dropped (`XDP_DROP`).
+    pub dropped: u64,
+    /// Left to the stack (`XDP_PASS`).
+    pub passed: u64,
+    /// Sent back by the interface (`XDP_TX`).
+    pub sent_back: u64,
+    /// Sent to another interface or socket (`XDP_REDIRECT`).
+    pub redirected: u64,
 }
 
 /// A PPPoE client: its session, and what was negotiated.

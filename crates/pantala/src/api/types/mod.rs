@@ -48,7 +48,7 @@ pub use http::{HttpCounter, HttpListener};
 pub use interface::{
     Address, AddressState, BridgeInfo, BridgeMember, CopyMode, DeviceInfo, DeviceMode, Interface,
     InterfaceChange, InterfaceCounters, InterfaceFlag, InterfaceOption, Link, MemifFaults, MemifInfo,
-    MemifState, OutputQueue, PppoeInfo, RingInfo, Station, StpInfo, StpMember, Umem,
+    MemifState, OutputQueue, PppoeInfo, RingInfo, Station, StpInfo, StpMember, Umem, XdpInfo,
 };
 pub use ipfix::IpfixStatus;
 pub use link::{DefaultRouter, Learned, LearnedLink, OnLinkPrefix, Preference};

@@ -23,7 +23,7 @@ use net::ifq::{Discipline, QueueSpec};
 use super::fib;
 use crate::config::draft::{DraftInterface, DraftQueue};
 use crate::config::problem::{At, Report, Wrong};
-use crate::config::{Device, Interface, Ppp, Resolver};
+use crate::config::{Device, Interface, Ppp, Resolver, xdp};
 
 const ONCE: &str = "every address belongs to one interface, once";
 const APART: &str = "two links need two prefixes that do not contain each other";
@@ -61,6 +61,7 @@ pub(crate) fn check(
     for draft in drafts {
         mtu(draft, report);
         rings(draft, report);
+        xdp::check(draft, report);
         queue(&draft.queue, report);
     }
     let links = links(drafts);
@@ -115,6 +116,7 @@ fn device_keys(draft: &DraftInterface) -> impl Iterator<Item = (&'static str, &R
         ("rings", draft.rings.as_ref().map(|at| &at.span)),
         ("rxcsum", draft.rxcsum.as_ref().map(|at| &at.span)),
         ("offload", draft.offload.as_ref().map(|at| &at.span)),
+        ("xdp", draft.xdp.as_ref().map(|at| &at.span)),
         ("queue", queue.discipline.as_ref().map(|at| &at.span)),
         ("queue_packets", queue.packets.as_ref().map(|at| &at.span)),
         ("queue_bytes", queue.bytes.as_ref().map(|at| &at.span)),
@@ -134,6 +136,7 @@ fn build(draft: &DraftInterface, link: &Link, is_port: bool) -> Option<Interface
         rings: draft.rings.as_ref().map(|at| at.value),
         rxcsum: draft.rxcsum.as_ref().map(|at| at.value).unwrap_or_default(),
         offload: draft.offload.as_ref().is_some_and(|at| at.value),
+        xdp: draft.xdp.as_ref().map(|at| at.value.clone()),
         monitor: draft.monitor,
         queue: queue_spec(&draft.queue),
         autoconf: draft.autoconf,

@@ -3,7 +3,7 @@
 
 use core::ops::RangeInclusive;
 
-use dev::af_xdp::{Mode, Options, Port, Share, SharedRing, XdpRing};
+use dev::af_xdp::{Mode, Options, Port, Programs, Share, SharedRing, XdpRing};
 use dev::bpf::share::Claim;
 use dev::netlink::{Link, Rtnetlink};
 use dev::sys::ethtool::Ethtool;
@@ -65,16 +65,16 @@ pub(super) fn open(
         allowance: workshop.memory.allowance,
         busy_poll: workshop.busy_poll,
     };
+    let user = super::xdp::in_kernel(interface)?;
     let Workshop { umem, netlink, patience, offload, .. } = workshop;
     let opened = if share {
         let share = share_of(&link, mac);
-        let open = || Port::open_shared(umem, &options, &share);
+        let open = || Port::open_shared(umem, &options, &share, user.as_ref());
         takeover::open(open, host, netlink, *patience).map(|(port, rings)| (port, each(rings, shared_ring)))
-    } else if let Some(table) = offload.table_for(interface) {
-        let open = || Port::open_offloading(umem, &options, &table);
-        takeover::open(open, host, netlink, *patience).map(|(port, rings)| (port, each(rings, new_ring)))
     } else {
-        let open = || Port::open(umem, &options);
+        let table = offload.table_for(interface);
+        let programs = Programs { user: user.as_ref(), offload: table.as_deref() };
+        let open = || Port::open_with(umem, &options, programs);
         takeover::open(open, host, netlink, *patience).map(|(port, rings)| (port, each(rings, new_ring)))
     };
     let (port, rings) = opened.map_err(|why| no(&why))?;
@@ -89,6 +89,7 @@ pub(super) fn open(
             nic,
             _groups: groups(interface, &link, mac),
             put_back: Some(put_back),
+            in_process: None,
             memif: None,
         },
     })

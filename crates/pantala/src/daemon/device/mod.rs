@@ -10,6 +10,7 @@ mod restore;
 mod steering;
 pub(crate) mod takeover;
 mod tap;
+pub(crate) mod xdp;
 
 use core::hash::Hasher;
 use core::net::IpAddr;
@@ -21,6 +22,7 @@ use dev::memif::Hub;
 use dev::netlink::{Link, Rtnetlink};
 use dev::sys::promisc::Promisc;
 use dev::sys::tun::Layer;
+use dev::xdp::vm::InProcess;
 use net::driver::Caps;
 use net::ringmap::RingMap;
 use net::tables::Rxcsum;
@@ -153,6 +155,8 @@ pub(crate) struct Hold {
     port: Option<dev::af_xdp::Port>,
     nic: Option<Programmed>,
     _groups: Option<Promisc>,
+    /// The XDP program, if it runs in this process.
+    in_process: Option<InProcess>,
     put_back: Option<PutBack>,
 }
 
@@ -272,6 +276,7 @@ pub(crate) fn open(interface: &Interface, unit: u16, workshop: &mut Workshop) ->
             logical(DeviceMode::Vxlan, mac, MTU.saturating_sub(u32::try_from(header).unwrap_or(0)))
         }
     };
+    let opened = xdp::in_process(interface, opened, workshop.cpus)?;
     let (wanted, most) = (interface.mtu.unwrap_or(0), opened.facts.mtu_max);
     if wanted > most {
         let help = opened.facts.host.as_ref().map_or_else(String::new, |(host, _)| {

@@ -34,7 +34,11 @@ pub(super) fn open(
 ) -> Result<Opened, StackError> {
     let no = |why: &dyn core::fmt::Display| refused(interface, why);
     let count = interface.rings.unwrap_or(workshop.cpus);
-    let tap = open_when_free(layer, host, count as usize, workshop.patience).map_err(|why| no(&why))?;
+    let mut tap = open_when_free(layer, host, count as usize, workshop.patience).map_err(|why| no(&why))?;
+    if interface.xdp.is_some() {
+        // Its program is to see whole frames with whole checksums.
+        tap.take_whole_frames().map_err(|why| no(&why))?;
+    }
     let map = workshop.map(unit, tap.queues.len());
     let steering = Steering::ask(workshop.cpus, &map, || steer(&tap, &map, link_of(layer)));
     let mut put_back = PutBack::new(host).map_err(|why| no(&why))?;

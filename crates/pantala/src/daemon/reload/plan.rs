@@ -145,8 +145,9 @@ fn use_the_same(old: &Device, new: &Device) -> bool {
 
 /// Whether the change cannot be made while the device is open. The MTU of a TAP is also the kernel's.
 fn needs_opening(old: &Interface, new: &Interface) -> bool {
-    let parts =
-        |i: &Interface| (i.device.clone(), i.mac, i.rings, i.rxcsum, i.offload, i.is_port, i.twin_of.clone());
+    let parts = |i: &Interface| {
+        (i.device.clone(), i.mac, i.rings, i.rxcsum, i.offload, i.xdp.clone(), i.is_port, i.twin_of.clone())
+    };
     let kernel_mtu = new.device.is_made_here() || new.mtu.is_none() || new.mtu > old.mtu;
     parts(old) != parts(new) || (old.mtu != new.mtu && kernel_mtu)
 }

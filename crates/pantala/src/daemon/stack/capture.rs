@@ -34,6 +34,15 @@ struct Running {
     interfaces: Vec<(IfIndex, u16)>,
     /// Blocks that have not been read yet.
     head: Vec<u8>,
+    /// Whether dropped packets are captured.
+    wants_drops: bool,
+}
+
+impl Captures {
+    /// Whether one of them captures dropped packets.
+    pub(in super::super) fn want_drops(&self) -> bool {
+        self.list.iter().any(|running| running.wants_drops)
+    }
 }
 
 impl Control {
@@ -57,6 +66,7 @@ impl Control {
             with_link_header: request.with_link_header,
             interfaces: Vec::new(),
             head: Vec::new(),
+            wants_drops: false,
         };
         pcap::section(&mut running.head);
         for index in indexes {
@@ -66,7 +76,9 @@ impl Control {
             return Err(Error::new(ErrorKind::NotFound, "there is no interface to capture on"));
         }
         running.spares.resize_with(cpus, || Buffer::new(bytes));
+        running.wants_drops = selection.places.drops;
         self.captures.list.push(running);
+        self.hand_up_dropped();
         for cpu in 0..cpus {
             let (selection, store) = (Arc::clone(&selection), Buffer::new(bytes));
             let attach = move |netisr: &mut net::netisr::Netisr| {
@@ -195,6 +207,13 @@ impl Control {
             // A netisr that does not answer is about to end. The memory of its buffer is given back here.
             let _ = self.cpus.call(cpu, move |netisr| capture::detach(&mut netisr.cpu, CaptureId(id)));
         }
+        self.hand_up_dropped();
+    }
+
+    /// Lets drivers hand up what XDP programs drop, while a capture wants to see it.
+    fn hand_up_dropped(&self) {
+        let on = self.captures.want_drops();
+        self.attached.iter().for_each(|interface| interface.hold.hand_up_dropped(on));
     }
 }
 

@@ -355,6 +355,7 @@ fn device(interface: &Attached) -> DeviceInfo {
         copy: facts.copy,
         need_wakeup: facts.copy.is_some(),
         offload: interface.hold.port().and_then(|port| port.offload()).map(offload),
+        xdp: interface.hold.xdp(&interface.config),
         umem: facts.umem,
         queues: number(facts.rings),
         memif: memif(interface),
