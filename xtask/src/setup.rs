@@ -63,6 +63,7 @@ const NEEDED: &[Needed] = &[
     Needed { program: "memcached", package: "memcached", why: "another, with threads" },
     Needed { program: "caddy", package: "caddy", why: "a program of Go" },
     Needed { program: "gcc", package: "gcc", why: "a statically linked program" },
+    Needed { program: "clang-14", package: "clang-14", why: "XDP programs of the tests, compiled again" },
     Needed { program: "mandoc", package: "mandoc", why: "man pages, read by another" },
     Needed { program: "zsh", package: "zsh", why: "its completions" },
     Needed { program: "fish", package: "fish", why: "its completions" },

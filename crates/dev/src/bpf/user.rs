@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use net::driver::{FrameProgram, Occasion, Verdict};
 use pkt::Pkt;
 
+use self::syscalls::{create, freeze, open_pinned, pin, set};
 use super::BpfError;
 use super::asm::Insn;
 use super::map::{Array, PerCpu, XskMap};
 use super::prog::{Kind, Program};
 use super::redirect::NAME;
 use crate::xdp::object::{MapDef, Object};
-use syscalls::{create, freeze, open_pinned, pin, set};
 
 /// Where maps are pinned by their names, as libbpf does.
 pub const PINS: &str = "/sys/fs/bpf";
@@ -212,6 +212,17 @@ impl UserProgram {
         })
     }
 
+    /// Sets the value of a key of a map of its.
+    ///
+    /// # Errors
+    /// [`UserError`], if there is no such map, or the kernel does not let it be written.
+    pub fn set_map(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), UserError> {
+        let found = self.maps.iter().find(|(def, _)| def.name == name);
+        let refused = |kind, why| UserError::Map { name: name.to_owned(), kind, why };
+        let (def, map) = found.ok_or_else(|| refused(0, "the program has no such map".to_owned()))?;
+        set(map, key, value).map_err(|why| refused(def.kind, words(&why)))
+    }
+
     /// Recognises handed-up frames on a ring, and drops them there.
     #[must_use]
     pub fn on_ring(&self) -> Box<dyn FrameProgram> {
@@ -244,6 +255,15 @@ impl FrameProgram for Handed {
         }
         if second == 0 { Verdict::Aborted } else { Verdict::Drop }
     }
+}
+
+/// The value of a key in the map that is pinned by this name.
+///
+/// # Errors
+/// Those of `bpf(2)`; `InvalidInput` if key and value have other sizes, or each CPU has a value.
+pub fn pinned_value(name: &str, key: &[u8], len: usize) -> std::io::Result<Vec<u8>> {
+    let map = open_pinned(&PathBuf::from(PINS).join(name))?;
+    syscalls::get(map, key, len)
 }
 
 /// Whether this process may make maps at all.

@@ -19,6 +19,7 @@ mod support;
 mod tap;
 mod tap_ring;
 mod user_namespace;
+mod xdp;
 mod xsk;
 
 harness::main![
@@ -33,5 +34,6 @@ harness::main![
     tap,
     tap_ring,
     user_namespace,
+    xdp,
     xsk
 ];

@@ -20,6 +20,7 @@ pub(crate) fn text(stack: &mut dyn Stack) -> Result<String, Error> {
     interfaces(&mut page, &all.interfaces);
     queues(&mut page, &all.interfaces);
     memifs(&mut page, &all.interfaces);
+    xdp_programs(&mut page, &all.interfaces);
     counters(&mut page, &all.counters, &all.netisrs);
     cpus(&mut page, &all.netisrs);
     pools(&mut page, &all.pools);
@@ -133,6 +134,30 @@ const PER_MEMIF: &[PerMemif] = &[
 ];
 
 /// The other programs at the ends of shared memory, and what they did wrong.
+fn xdp_programs(page: &mut Page, interfaces: &[Interface]) {
+    const NAME: &str = "pantala_if_xdp_frames_total";
+    let all = interfaces
+        .iter()
+        .filter_map(|interface| Some((&*interface.name, interface.device.as_ref()?.xdp.as_ref()?)));
+    let all: Vec<_> = all.collect();
+    if all.is_empty() {
+        return;
+    }
+    page.head(NAME, "counter", "Frames by the verdict of the interface's XDP program.");
+    for (interface, xdp) in all {
+        let verdicts = [
+            ("pass", xdp.passed),
+            ("drop", xdp.dropped),
+            ("tx", xdp.sent_back),
+            ("redirect", xdp.redirected),
+            ("aborted", xdp.aborted),
+        ];
+        for (verdict, count) in verdicts {
+            page.value(NAME, &[("if", &interface), ("verdict", &verdict)], count);
+        }
+    }
+}
+
 fn memifs(page: &mut Page, interfaces: &[Interface]) {
     let memif = |interface: &Interface| interface.device.as_ref()?.memif.clone();
     let all: Vec<(&str, MemifInfo)> =

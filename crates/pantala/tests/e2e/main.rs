@@ -67,6 +67,7 @@ mod twins;
 mod vxlan;
 mod web;
 mod why;
+mod xdp;
 mod bad_configuration;
 
 harness::main![
@@ -132,5 +133,6 @@ harness::main![
     vxlan,
     web,
     why,
+    xdp,
     bad_configuration,
 ];

@@ -22,8 +22,9 @@ pub(super) fn create(def: &MapDef, entries: u32) -> io::Result<OwnedFd> {
 
 /// Sets the value of a key. Both have the sizes of the map.
 pub(super) fn set(map: impl AsFd, key: &[u8], value: &[u8]) -> io::Result<()> {
-    let definition = definition(&map)?;
-    if (key.len(), value.len()) != (definition[1] as usize, definition[2] as usize) {
+    const PER_CPU: [u32; 4] = [5, 6, 10, 21];
+    let [kind, key_size, value_size, _] = definition(&map)?;
+    if (key.len(), value.len()) != (key_size as usize, value_size as usize) || PER_CPU.contains(&kind) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "key or value of another size than the map's",
@@ -37,6 +38,28 @@ pub(super) fn set(map: impl AsFd, key: &[u8], value: &[u8]) -> io::Result<()> {
         flags: 0,
     };
     call(&mut element).map(drop)
+}
+
+/// The value of a key. Both have the sizes of the map, of which there is one value for all CPUs.
+pub(super) fn get(map: impl AsFd, key: &[u8], len: usize) -> io::Result<Vec<u8>> {
+    const PER_CPU: [u32; 4] = [5, 6, 10, 21];
+    let [kind, key_size, value_size, _] = definition(&map)?;
+    if (key.len(), len) != (key_size as usize, value_size as usize) || PER_CPU.contains(&kind) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "key or value of another size than the map's",
+        ));
+    }
+    let mut value = vec![0; len];
+    let element = Element {
+        map: map.as_fd().as_raw_fd(),
+        pad: 0,
+        key: key.as_ptr() as u64,
+        value: value.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    call(&mut Lookup(element))?;
+    Ok(value)
 }
 
 /// Lets nothing of user space write it any more.
@@ -99,10 +122,19 @@ struct Element {
     flags: u64,
 }
 
-// SAFETY: laid out as the kernel's structure; `set`, which alone makes one, compares the lengths of key and value with the
+// SAFETY: laid out as the kernel's structure; `set` and `get`, which alone make one, compare the lengths of key and value with the
 // map's, and its borrows outlive the call. Maps with a value for each CPU are not set.
 unsafe impl Command for Element {
     const NUMBER: libc::c_long = 2;
+}
+
+/// `BPF_MAP_LOOKUP_ELEM`
+#[repr(transparent)]
+struct Lookup(Element);
+
+// SAFETY: as `Element`, of `get`, whose value is written.
+unsafe impl Command for Lookup {
+    const NUMBER: libc::c_long = 1;
 }
 
 /// `BPF_MAP_FREEZE`

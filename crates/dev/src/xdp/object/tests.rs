@@ -11,7 +11,6 @@ fn a_program_comes_with_its_functions_maps_and_variables() {
     let map = |name: &str| object.maps.iter().find(|map| map.name == name).unwrap();
     let of = |name| (map(name).kind, map(name).key_size, map(name).value_size, map(name).entries);
     assert_eq!(of("ports"), (1, 4, 8, 1024));
-    assert_eq!(of("out"), (14, 4, 4, 4));
     assert_eq!(of("frames"), (6, 4, 8, 1));
     assert_eq!((map(".rodata").data[..4].to_vec(), map(".rodata").flags), (vec![9, 0, 0, 0], 1 << 7));
     let calls: Vec<usize> = (0..object.insns.len()).filter(|at| object.insns[*at].is_local_call()).collect();
