@@ -4,6 +4,9 @@ use core::time::Duration;
 use std::net::UdpSocket;
 use std::path::Path;
 
+use dev::bpf::link::{XdpLink, XdpMode};
+use dev::bpf::map::XskMap;
+use dev::bpf::redirect;
 use dev::sys::ethtool::{Ethtool, Feature};
 
 use crate::lab::{Attach, Family, Lab, Link, at};
@@ -19,9 +22,11 @@ const DROPPED: u16 = 9;
 const REDIRECTED: u16 = 19;
 const TAGGED: u16 = 21;
 
-/// Two hosts that finish their checksums, with the program on the first one's link.
-fn lab(test: &str, attach: Attach, folder: &Folder, more: &str) -> Option<Lab> {
+/// Two hosts that finish their checksums, with the program on the first one's link; and what lets their ends of a veth receive
+/// what is sent back.
+fn lab(test: &str, attach: Attach, folder: &Folder) -> Option<(Lab, Vec<XdpLink>)> {
     let mut lab = Lab::without_pantala(test, &[Link::new(attach), Link::new(attach)])?;
+    let mut links = Vec::new();
     if attach.is_made_by_pantala() {
         // As `ifconfig` numbers them.
         write_program(&folder.file("ports.o"), 2);
@@ -35,12 +40,22 @@ fn lab(test: &str, attach: Attach, folder: &Folder, more: &str) -> Option<Lab> {
                 device.set_feature(Feature::Gro, true).unwrap();
             };
             host.netns.run(set).unwrap();
+            if attach == Attach::Native {
+                let number = host.netns.netlink().unwrap().link("eth0").unwrap().index;
+                links.push(host.netns.run(|| pass_all(number)).unwrap());
+            }
         }
     }
-    let config = with_program(&lab.config(more), &format!("{}:by_port", folder.file("ports.o").display()));
+    let config = with_program(&lab.config(""), &format!("{}:by_port", folder.file("ports.o").display()));
     lab.pantala = Some(Pantala::start(&lab.router, &config));
     lab.attach();
-    Some(lab)
+    Some((lab, links))
+}
+
+/// A program that lets all frames pass: without one, a veth does not see what the program of its other end sends back.
+fn pass_all(ifindex: u32) -> XdpLink {
+    let program = redirect::load(&XskMap::new(1).unwrap(), false).unwrap();
+    XdpLink::attach(&program, ifindex, XdpMode::Native).unwrap()
 }
 
 /// Writes the program that redirects to an interface.
@@ -98,7 +113,7 @@ fn a_program_decides_in_the_kernel_and_in_pantala_alike() {
     let test = "xdp::a_program_decides_in_the_kernel_and_in_pantala_alike";
     for attach in [Attach::Tap, Attach::Native, Attach::Generic] {
         let folder = Folder::new();
-        let Some(lab) = lab(test, attach, &folder, "") else { return };
+        let Some((lab, _links)) = lab(test, attach, &folder) else { return };
         lab.both(|family| decides(&lab, family));
         let place = if attach == Attach::Tap { "process" } else { "kernel" };
         let shown = lab.pantala().shows("ifconfig if1");
@@ -112,13 +127,14 @@ fn what_a_program_drops_can_be_captured() {
     let test = "xdp::what_a_program_drops_can_be_captured";
     for attach in [Attach::Tap, Attach::Native] {
         let folder = Folder::new();
-        let Some(lab) = lab(test, attach, &folder, "") else { return };
+        let Some((lab, _links)) = lab(test, attach, &folder) else { return };
+        let pantala = lab.pantala();
         lab.both(|family| {
             let (a, b) = lab.pair();
             let client = udp(&a.netns, b.addr(family));
             std::thread::scope(|scope| {
                 let filter = format!("tcpdump -n -i if1 -Q drop -c 2 udp and dst host {}", b.addr(family));
-                let captured = scope.spawn(move || lab.pantala().command(&filter));
+                let captured = scope.spawn(move || pantala.command(&filter));
                 until("the capture has what it wants", || {
                     client.send_to(b"dropped", at(b.addr(family), DROPPED)).unwrap();
                     std::thread::sleep(Duration::from_millis(5));
@@ -144,7 +160,7 @@ fn what_a_program_drops_can_be_captured() {
 fn a_reload_changes_and_removes_a_program_or_nothing() {
     let test = "xdp::a_reload_changes_and_removes_a_program_or_nothing";
     let folder = Folder::new();
-    let Some(lab) = lab(test, Attach::Native, &folder, "") else { return };
+    let Some((lab, _links)) = lab(test, Attach::Native, &folder) else { return };
     let (a, b) = lab.pair();
     let arrives = || datagram_arrives(&a.netns, &b.netns, b.addr(Family::V4), 100);
     until("the hosts reach each other", || arrives().then_some(()));

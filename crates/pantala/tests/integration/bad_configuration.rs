@@ -39,6 +39,36 @@ const WHOLE: &[Bad] = &[
         "4:8: a port of a bridge has no twin",
         "give one to the bridge",
     ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\nxdp = \"/nonexistent/prog.o\"\n",
+        "3:7: /nonexistent/prog.o: No such file or directory",
+        "write the object file, and behind a colon which of several programs",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\nxdp = \":drop\"\n",
+        "3:7: `:drop` names no XDP program",
+        "write the object file",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\nxdp = \"../dev/tests/xdp/two.c\"\n",
+        "3:7: ../dev/tests/xdp/two.c: not an ELF file",
+        "write the object file",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\nxdp = \"../dev/tests/xdp/two.o\"\n",
+        "3:7: ../dev/tests/xdp/two.o: several XDP programs in it; write which one behind a colon, as in `prog.o:pass`",
+        "write the object file",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tap:a\"\nxdp = \"../dev/tests/xdp/devmap.o\"\n",
+        "3:7: ../dev/tests/xdp/devmap.o: map `pantala_test_out`: a devmap has interfaces of the kernel",
+        "docs/guide/XDP-PROGRAMS.md",
+    ),
+    bad(
+        "[[interface]]\ndevice = \"tun:a\"\nxdp = \"../dev/tests/xdp/two.o:drop\"\n",
+        "3:7: XDP programs see Ethernet frames, and a TUN has none",
+        "use a TAP",
+    ),
     bad("fibs = 17\n[[interface]]\ndevice = \"tap:a\"\n", "1:8: fibs 17 is too large", "use 1 to 16"),
     bad(
         "[[interface]]\ndevice = \"tap:a\"\nfib = 1\n",

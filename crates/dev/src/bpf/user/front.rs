@@ -58,12 +58,13 @@ pub(super) fn before(
     Ok(insns)
 }
 
-/// Puts mark and verdict before the frame, in place of what a program may have put there, and sends it to its socket; where there
-/// is none, it is dropped.
+/// Puts mark and verdict before the frame and sends it to its socket; where there is none, it is dropped, and so is one before
+/// which the program has put something itself.
 fn hand_up(asm: &mut Asm, sockets: impl AsFd, end: Label) {
     let len = i32::try_from(MARK_LEN).unwrap_or(0);
+    // No difference of pointers: the verifier lets only those compute it who may see addresses (`CAP_PERFMON`).
     asm.load(Size::Word, Reg::R2, CONTEXT, DATA).load(Size::Word, Reg::R3, CONTEXT, DATA_META);
-    asm.alu(Alu::Sub, Reg::R2, Reg::R3).alu(Alu::Sub, Reg::R2, len).mov(Reg::R1, CONTEXT);
+    asm.jump_if(Cond::Lt, Reg::R3, Reg::R2, end).mov(Reg::R1, CONTEXT).mov(Reg::R2, -len);
     asm.call(Helper::XdpAdjustMeta).jump_if(Cond::Ne, Reg::R0, 0, end);
     asm.load(Size::Word, Reg::R2, CONTEXT, DATA_META).load(Size::Word, Reg::R3, CONTEXT, DATA);
     asm.mov(Reg::R4, Reg::R2).alu(Alu::Add, Reg::R4, len).jump_if(Cond::Gt, Reg::R4, Reg::R3, end);
