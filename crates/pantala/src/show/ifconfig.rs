@@ -328,7 +328,7 @@ fn xdp_line(device: &DeviceInfo) -> String {
         let XdpInfo { file, program, aborted, dropped, passed, sent_back, redirected, .. } = xdp;
         let place = if xdp.in_kernel { "kernel" } else { "process" };
         format!(
-            "\txdp: {program} {file} {place} pass {passed} drop {dropped} tx {sent_back} redirect {redirected} aborted {aborted}\n"
+            "\txdp program: {program} {file} {place} pass {passed} drop {dropped} tx {sent_back} redirect {redirected} aborted {aborted}\n"
         )
     })
 }

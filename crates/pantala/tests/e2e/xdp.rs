@@ -117,7 +117,10 @@ fn a_program_decides_in_the_kernel_and_in_pantala_alike() {
         lab.both(|family| decides(&lab, family));
         let place = if attach == Attach::Tap { "process" } else { "kernel" };
         let shown = lab.pantala().shows("ifconfig if1");
-        assert!(shown.contains("\txdp: by_port ") && shown.contains(&format!(" {place} pass ")), "{shown}");
+        assert!(
+            shown.contains("\txdp program: by_port ") && shown.contains(&format!(" {place} pass ")),
+            "{shown}"
+        );
         let metrics = lab.pantala().metrics();
         assert!(metrics.contains("pantala_if_xdp_frames_total{if=\"if1\",verdict=\"drop\"} 2"), "{metrics}");
     }
@@ -173,7 +176,7 @@ fn a_reload_changes_and_removes_a_program_or_nothing() {
         "{said:?}"
     );
     assert!(arrives(), "the program is what it was");
-    assert!(lab.pantala().shows("ifconfig if1").contains("xdp: by_port"));
+    assert!(lab.pantala().shows("ifconfig if1").contains("xdp program: by_port"));
     lab.pantala().rewrite_config(&with("drop"));
     lab.pantala().shows("reload");
     let client = udp(&a.netns, b.addr(Family::V4));
@@ -184,7 +187,7 @@ fn a_reload_changes_and_removes_a_program_or_nothing() {
     lab.pantala().rewrite_config(&lab.config(""));
     lab.pantala().shows("reload");
     until("all passes again", || arrives().then_some(()));
-    assert!(!lab.pantala().shows("ifconfig if1").contains("xdp:"));
+    assert!(!lab.pantala().shows("ifconfig if1").contains("xdp program:"));
 }
 
 harness::tests![
