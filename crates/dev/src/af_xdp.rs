@@ -275,7 +275,7 @@ impl Port {
         let owners = share.map(|_| Owners::new()).transpose()?;
         let (mut words, mut no_offload_because) = (None, None);
         let load = |ours: &[Insn]| load_programs(ours, &map, programs.user, frags);
-        let program = match (share, &owners, programs.offload.map(|table| offloading(&map, table, &load))) {
+        let program = match (share, &owners, programs.offload.map(|table| offloading(&map, table, load))) {
             (Some(share), Some(owners), _) => load(&share::assembled(&map, owners, share.claim, share.mac)?)?,
             (_, _, Some(Ok((program, port)))) => {
                 words = Some(port);

@@ -5,10 +5,10 @@
 mod front;
 mod syscalls;
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use net::driver::{FrameProgram, Occasion, Verdict};
 use pkt::Pkt;

@@ -281,6 +281,7 @@ impl Table {
             link.store(head.load(Ordering::Relaxed), Ordering::Release);
             head.store(entry + 1, Ordering::Release);
         }
+        drop(changes);
         0
     }
 
