@@ -223,8 +223,9 @@ mod tests {
         let mut own = delegations(&[source("2001:db8::/56", 7200)]);
         let router = "fe80::2".parse().unwrap();
         let mut numbers = Vec::new();
-        while let Some(number) = choose(&own, &[0, 1, numbers.len() as u8], 7, &[]) {
-            own.put(&[0, 1, numbers.len() as u8], 7, number, router, NOW);
+        let duid = |count: usize| [0, 1, u8::try_from(count).unwrap()];
+        while let Some(number) = choose(&own, &duid(numbers.len()), 7, &[]) {
+            own.put(&duid(numbers.len()), 7, number, router, NOW);
             numbers.push(number);
         }
         // The first part has one of our links.
@@ -261,7 +262,7 @@ mod tests {
     fn no_more_are_delegated_than_there_is_room_for() {
         let mut own = delegations(&[source("2001:db8::/32", 7200)]);
         let router = "fe80::2".parse().unwrap();
-        for iaid in 0..DELEGATIONS_MAX as u32 {
+        for iaid in 0..u32::try_from(DELEGATIONS_MAX).unwrap() {
             own.put(b"one", iaid, iaid + 100, router, NOW);
         }
         assert_eq!(choose(&own, b"one", 9999, &[]), None);
