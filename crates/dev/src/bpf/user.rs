@@ -39,7 +39,7 @@ pub enum UserError {
         name: String,
         /// The number of its type.
         kind: u32,
-        /// What the kernel says.
+        /// Message of the kernel.
         why: String,
     },
     /// A map that is there already with another definition.

@@ -50,7 +50,7 @@ pub struct InProcess(Arc<Shared>);
 struct Shared {
     code: Code,
     maps: Vec<Map>,
-    /// Of each ring, which alone writes them.
+    /// Counts of each ring, which alone writes them.
     verdicts: Mutex<Vec<Arc<Verdicts>>>,
 }
 
@@ -73,7 +73,7 @@ pub enum InProcessError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fault;
 
-/// What a redirect helper has chosen.
+/// Destination that a redirect helper has chosen.
 #[derive(Clone, Copy, Debug)]
 enum Pending {
     Interface(IfIndex),

@@ -10,11 +10,12 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::protocol::{PARAMS_MAX, Params, Results, State};
+use super::protocol::{GREETING, PARAMS_MAX, Params, Results, State};
 use super::server::Server;
 use super::text::Report;
 use super::{Host, Problem};
-use crate::sockets::blocking::TcpStream;
+use crate::sockets::Sockets;
+use crate::sockets::blocking::{TcpStream, UdpSocket};
 use crate::term::Term;
 use crate::{Interface, Stack, mem};
 
@@ -213,11 +214,11 @@ fn an_interrupted_end_shows_what_it_has_and_tells_the_other() {
 }
 
 /// Connects without being a client.
-fn stranger(host: &Host, first: &[u8]) -> TcpStream {
+fn stranger(sockets: &Sockets, first: &[u8]) -> TcpStream {
     let at: SocketAddr = SERVER[0].parse().unwrap();
-    let (sockets, begun) = (host.stack.sockets().unwrap(), Instant::now());
+    let begun = Instant::now();
     let stream = loop {
-        match TcpStream::connect(&sockets, at) {
+        match TcpStream::connect(sockets, at) {
             Ok(stream) => break stream,
             Err(why) => assert!(begun.elapsed() < Duration::from_secs(10), "{why}"),
         }
@@ -238,10 +239,10 @@ fn rest(mut stream: &TcpStream) -> Vec<u8> {
 #[test]
 fn bad_peers_get_an_end_and_the_next_test_is_served() {
     let [server, here] = hosts();
-    let cookie = [b'x'; 37];
+    let (sockets, cookie) = (here.stack.sockets().unwrap(), [b'x'; 37]);
     let framed = |text: &str| [&u32::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat();
     let said = serving(&server, false, |_| {
-        let silent = stranger(&here, b"GET / HTTP/1.0\r\n");
+        let silent = stranger(&sockets, b"GET / HTTP/1.0\r\n");
         for (message, answer) in [
             ((PARAMS_MAX + 1).to_be_bytes().to_vec(), vec![9]),
             (framed("no JSON"), vec![9]),
@@ -252,15 +253,15 @@ fn bad_peers_get_an_end_and_the_next_test_is_served() {
             (framed(r#"{"sctp":true,"len":1}"#), vec![9, 0xfe, 0, 0, 0, 131, 0, 0, 0, 0]),
             (framed(r#"{"tcp":true,"len":-1}"#), vec![9, 0xfe, 0, 0, 0, 114, 0, 0, 0, 0]),
         ] {
-            let stream = stranger(&here, &cookie);
+            let stream = stranger(&sockets, &cookie);
             (&stream).write_all(&message).unwrap();
             assert_eq!(rest(&stream), answer, "{}", String::from_utf8_lossy(&message));
         }
         // A client that has begun keeps all others out, and one that says the wrong thing out of turn is ended.
-        let stream = stranger(&here, &cookie);
+        let stream = stranger(&sockets, &cookie);
         let mut byte = [0];
         (&stream).read_exact(&mut byte).unwrap();
-        assert_eq!(rest(&stranger(&here, &[b'y'; 37])), [State::AccessDenied.byte()]);
+        assert_eq!(rest(&stranger(&sockets, &[b'y'; 37])), [State::AccessDenied.byte()]);
         (&stream).write_all(&framed(r#"{"tcp":true,"len":1,"parallel":2}"#)).unwrap();
         (&stream).read_exact(&mut byte).unwrap();
         assert_eq!(byte, [State::CreateStreams.byte()]);
@@ -275,6 +276,43 @@ fn bad_peers_get_an_end_and_the_next_test_is_served() {
     {
         assert!(said.contains(part), "{part}: {said}");
     }
+}
+
+#[test]
+fn a_crowd_at_the_port_leaves_room_for_the_next_test() {
+    const CROWD: u8 = 100;
+    let [server, here] = hosts();
+    serving(&server, false, |_| {
+        let sockets = here.stack.sockets().unwrap();
+        let strangers: Vec<_> = (0..CROWD).map(|number| stranger(&sockets, &[number; 37])).collect();
+        // One of them has a test, until it goes; the others are told so, or closed.
+        let answers: Vec<_> = strangers.iter().map(|stream| (&*stream).bytes().next()).collect();
+        let count = |state: State| {
+            let is_it =
+                |answer: &Option<io::Result<u8>>| matches!(answer, Some(Ok(byte)) if *byte == state.byte());
+            answers.iter().filter(|answer| is_it(answer)).count()
+        };
+        assert_eq!(count(State::ParamExchange), 1, "{answers:?}");
+        assert!(count(State::AccessDenied) < usize::from(CROWD), "{answers:?}");
+        drop(strangers);
+        // Greetings that belong to no test have no answer.
+        let socket = UdpSocket::bind(&sockets, ("0.0.0.0", 0)).unwrap();
+        for _ in 0..1000 {
+            socket.send_to(&GREETING.to_ne_bytes(), SERVER[0]).unwrap();
+        }
+        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        assert!(socket.recv(&mut [0; 4]).is_err());
+        let is_busy = |outcome: &Result<(), Problem>| matches!(outcome, Err(Problem::Busy | Problem::Closed));
+        let begun = Instant::now();
+        let udp = r#"{"tcp": false, "udp": true, "len": 1000, "bandwidth": 8000000}"#;
+        let outcome = loop {
+            let (outcome, _) = client(&here, SERVER[0], params(udp));
+            if !is_busy(&outcome) || begun.elapsed() > Duration::from_secs(20) {
+                break outcome;
+            }
+        };
+        assert!(outcome.is_ok(), "{outcome:?}");
+    });
 }
 
 #[test]

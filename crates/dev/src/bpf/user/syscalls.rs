@@ -89,7 +89,7 @@ pub(super) fn definition(map: impl AsFd) -> io::Result<[u32; 4]> {
     Ok([kind, key_size, value_size, entries])
 }
 
-/// The same of a definition.
+/// Returns the kind and the sizes of a definition.
 pub(super) const fn defined(def: &MapDef) -> [u32; 4] {
     [def.kind, def.key_size, def.value_size, def.entries]
 }

@@ -31,7 +31,7 @@ pub(super) enum Class {
     /// Arithmetic on 64 bits with a constant, or a register.
     Alu64K,
     Alu64X,
-    /// The same on 32 bits.
+    /// Arithmetic on 32 bits.
     Alu32K,
     Alu32X,
     /// Order of bytes.

@@ -227,7 +227,7 @@ fn random_programs_never_do_more_than_end() {
     crate::xdp::fuzz_bodies::any_object(PORTS);
 }
 
-/// What an operation answers.
+/// Returns the result of an operation.
 fn result(build: impl FnOnce(&mut Asm)) -> u64 {
     let object = object(|asm| {
         asm.mov(Reg::R0, 0);

@@ -13,7 +13,7 @@ use crate::turn::netisr::passes::count_received;
 use crate::turn::netisr::{From, Netisr, dispatch, push};
 use crate::turn::next::Next;
 
-/// What a ring has if not the stack alone receives its frames.
+/// Receivers of a ring besides the stack.
 #[derive(Default)]
 pub(super) struct Hooks {
     pub(super) program: Option<Box<dyn FrameProgram>>,
