@@ -239,8 +239,11 @@ fn quoted(text: impl Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ConfigError, Device, RouteTarget};
+    use crate::config::ConfigError;
+    #[cfg(all(feature = "admin", feature = "web"))]
+    use crate::config::{Device, RouteTarget};
 
+    #[cfg(all(feature = "admin", feature = "web"))]
     #[test]
     fn what_is_built_is_what_a_file_says() {
         let [end, _] = dev::mem::wire(1).unwrap();
