@@ -296,13 +296,14 @@ fn run_model(orders: u64, seed: u64) -> Result<Vec<Row>> {
     )
 }
 
-/// Tests that run in miri: name, package and filter, and the memory model. In the tables that the stack of the
+/// Tests that run in miri: name, package, filter and features, and the memory model. The sockets need neither command line nor
+/// API, and those are most of what is to be built. In the tables that the stack of the
 /// faces looks into, each reference to a million words is looked at word by word, unless that is left out.
-const IN_MIRI: [(&str, [&str; 2], &str); 2] = [
-    ("miri", ["pkt", ""], ""),
+const IN_MIRI: [(&str, [&str; 3], &str); 2] = [
+    ("miri", ["pkt", "", ""], ""),
     (
         "miri of sockets",
-        ["pantala", "sockets::tests"],
+        ["pantala", "sockets::tests", "hyper"],
         "-Zmiri-tree-borrows -Zmiri-tree-borrows-no-precise-interior-mut",
     ),
 ];
@@ -311,11 +312,10 @@ fn run_miri() -> Result<Vec<Row>> {
     if let Err(why) = setup::miri() {
         return Ok(vec![skipped("miri", why)]);
     }
-    let each = IN_MIRI.map(|(name, [package, tests], flags)| {
+    let each = IN_MIRI.map(|(name, [package, tests, features], flags)| {
         let mut command = Command::new("rustup");
         command.args(["run", "nightly", "cargo", "miri", "test", "--package", package, "--lib", tests]);
-        // The sockets need neither command line nor API, and those are most of what is to be built.
-        command.arg("--no-default-features");
+        command.args(["--no-default-features", "--features", features]);
         command
             .current_dir(run::root())
             .env_remove("RUSTUP_TOOLCHAIN")

@@ -10,7 +10,7 @@
 //! | [`args`] | the command line |
 //! | [`protocol`] | states, parameters and results as they are sent |
 //! | [`control`] | the control connection, with limits of size and time |
-//! | [`line`] | a thread's end of a connection, whose other end is on a netisr |
+//! | [`mod@line`] | a thread's end of a connection, whose other end is on a netisr |
 //! | [`traffic`], [`stream`], [`pace`] | the application on each netisr, the bytes of a stream, and the rate of a sender |
 //! | [`flow`] | a stream of the test, and its counters |
 //! | [`course`] | a test from its first byte to its last: intervals, omitted seconds, retransmissions |

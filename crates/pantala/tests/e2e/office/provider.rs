@@ -149,10 +149,11 @@ impl Provider {
 
     /// Leads the delegated prefix to the gateway, which has these addresses on their link.
     pub(crate) fn leads_back(&self, number: usize, gateway: &[IpAddr]) {
-        let [_, v6] = self.access.prefixes(number);
-        let is_link_local = |own: &&IpAddr| matches!(own, IpAddr::V6(v6) if v6.is_unicast_link_local());
-        let via = gateway.iter().find(is_link_local).unwrap();
+        // Behind PPPoE there is no other way than the session.
         if self.access == Access::Dhcp {
+            let [_, v6] = self.access.prefixes(number);
+            let is_link_local = |own: &&IpAddr| matches!(own, IpAddr::V6(v6) if v6.is_unicast_link_local());
+            let via = gateway.iter().find(is_link_local).unwrap();
             sh(&self.netns, &format!("ip -6 route replace {v6}00::/40 via {via} dev wan"));
         }
     }
