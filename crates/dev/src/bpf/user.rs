@@ -260,7 +260,7 @@ impl FrameProgram for Handed {
 /// The value of a key in the map that is pinned by this name.
 ///
 /// # Errors
-/// Those of `bpf(2)`; `InvalidInput` if key and value have other sizes, or each CPU has a value.
+/// Errors of `bpf(2)`; `InvalidInput` if key and value have other sizes, or each CPU has a value.
 pub fn pinned_value(name: &str, key: &[u8], len: usize) -> std::io::Result<Vec<u8>> {
     let map = open_pinned(&PathBuf::from(PINS).join(name))?;
     syscalls::get(map, key, len)

@@ -41,6 +41,7 @@ pub use self::client::Client;
 pub use self::end::{END, ERRORS, error};
 pub use self::record::{Bind, Command, Connect, Event, Join, Link, Listen, Question, Setting, Target};
 pub use self::server::Channel;
+pub use self::setting::{apply, prepare, prepare_socket};
 
 use pkt::byte_channel::{TooLarge, lanes};
 use pkt::wake::Waker;

@@ -168,7 +168,7 @@ impl Ifconfig {
     }
 }
 
-/// The words of a line, for those who read of it later.
+/// The words of a line, as they are recorded.
 fn without_password(words: &[String]) -> String {
     let is_password =
         |at: usize| at.checked_sub(1).and_then(|at| words.get(at)).is_some_and(|word| word == "authkey");

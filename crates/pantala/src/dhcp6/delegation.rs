@@ -18,7 +18,7 @@ pub(crate) const DELEGATIONS_MAX: usize = 1024;
 const NUMBER_BITS: u8 = 16;
 const HEADER: &str = "pantala-delegations 1\n";
 
-/// How prefixes are delegated.
+/// Terms under which prefixes are delegated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     /// Bits of a part.

@@ -361,7 +361,7 @@ mod tests {
         let refused = server.handle(&rapid(b"late"), FROM, NOW).unwrap();
         assert_eq!(delegated(&refused), (Kind::Reply, vec![], status::NO_PREFIX));
         assert_eq!(server.counts.exhausted, 1);
-        // Requests to another server, and those of nobody.
+        // Requests to another server, and those without a client.
         let other =
             question(Kind::Request).with(option::SERVER_ID, b"other").with_association(option::IA_PD, 1, &[]);
         let nameless = Builder::new(Kind::Solicit, 9).with_association(option::IA_PD, 1, &[]);

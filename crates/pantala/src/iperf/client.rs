@@ -6,8 +6,7 @@ use core::time::Duration;
 use std::io;
 use std::time::Instant;
 
-use net::tcp::congestion::Algorithm;
-use net::tcp::settings::Change;
+use net::channel::Setting;
 
 use super::control::{Control, PATIENCE, is_late};
 use super::course::{Course, Ended, Limits};
@@ -159,7 +158,7 @@ impl Client<'_> {
 
     /// Options of a stream's socket.
     fn options(&self) -> LineOptions {
-        LineOptions { local: self.local, ..options(&self.params, true) }
+        LineOptions { local: self.local, settings: settings(&self.params, true) }
     }
 }
 
@@ -167,23 +166,24 @@ pub(super) fn is_one_of(buffer: &[u8], words: [u32; 2]) -> bool {
     buffer.first_chunk().is_some_and(|bytes| words.contains(&u32::from_ne_bytes(*bytes)))
 }
 
-/// Options of a stream's socket. A client's connections have some that must be there from the beginning.
-pub(super) fn options(params: &Params, is_client: bool) -> LineOptions {
-    let mut changes = Vec::new();
+/// Settings of a stream's socket. A client's connections have some that must be there from the beginning.
+pub(super) fn settings(params: &Params, is_client: bool) -> Vec<Setting> {
+    let mut settings = Vec::new();
     if params.nodelay {
-        changes.push(Change::NoDelay(true));
+        settings.push(Setting::NoDelay(true));
+    }
+    if params.tos > 0 {
+        settings.push(Setting::Class(params.tos.into()));
     }
     if params.window > 0 {
-        changes.extend([Change::SendBuffer(params.window), Change::ReceiveBuffer(params.window)]);
+        settings.extend([Setting::SendBuffer(params.window), Setting::ReceiveBuffer(params.window)]);
     }
     if is_client && params.mss > 0 {
-        changes.push(Change::MaxSegment(u16::try_from(params.mss).unwrap_or(u16::MAX)));
+        settings.push(Setting::MaxSegment(params.mss));
     }
-    if let Some(name) = params.congestion.as_ref().filter(|_| is_client) {
-        let algorithm = if name == "cubic" { Algorithm::Cubic } else { Algorithm::NewReno };
-        changes.push(Change::Algorithm(algorithm));
-    }
-    LineOptions { local: None, changes, class: params.tos }
+    let other = params.congestion.as_ref().filter(|_| is_client);
+    settings.extend(other.map(|name| Setting::NewReno(name != "cubic")));
+    settings
 }
 
 /// The reason why the server goes another way.

@@ -5,11 +5,11 @@ use core::time::Duration;
 use std::io::{self, ErrorKind};
 use std::time::Instant;
 
-use net::tcp::settings::Change;
+use net::channel::Setting;
 use serde_json::Value;
 
 use super::Problem;
-use super::line::{Line, LineOptions};
+use super::line::Line;
 use super::protocol::State;
 
 /// Time that a peer has for each step of the control connection.
@@ -21,7 +21,7 @@ pub(super) struct Control {
 
 impl Control {
     pub(super) fn new(mut line: Line) -> Self {
-        line.set(LineOptions { changes: vec![Change::NoDelay(true)], ..LineOptions::default() });
+        line.set(vec![Setting::NoDelay(true)]);
         line.forward();
         Self { line }
     }

@@ -16,9 +16,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel}
 use std::time::Instant;
 
 use net::app::AppId;
+use net::channel::Setting;
 use net::msg::{Msg, Remote};
 use net::sock::Error;
-use net::tcp::settings::Change;
 use net::udp::To;
 
 use super::control::PATIENCE;
@@ -46,7 +46,7 @@ pub(super) struct Line {
     key: u32,
     pub(super) local: SocketAddr,
     pub(super) peer: SocketAddr,
-    /// What has come, if it is for a thread.
+    /// Pieces that have come, if they are for a thread.
     bytes: Option<Receiver<Vec<u8>>>,
     /// Bytes of a piece that was not read to its end.
     rest: RefCell<VecDeque<u8>>,
@@ -56,8 +56,7 @@ pub(super) struct Line {
 #[derive(Clone, Default)]
 pub(super) struct LineOptions {
     pub(super) local: Option<IpAddr>,
-    pub(super) changes: Vec<Change>,
-    pub(super) class: u8,
+    pub(super) settings: Vec<Setting>,
 }
 
 /// Begins the application on each CPU.
@@ -170,8 +169,8 @@ impl Line {
         self.agent.order(Order::Shut(self.key));
     }
 
-    pub(super) fn set(&self, options: LineOptions) {
-        self.agent.order(Order::Set(self.key, options));
+    pub(super) fn set(&self, settings: Vec<Setting>) {
+        self.agent.order(Order::Set(self.key, settings));
     }
 
     /// Begins to send, or to receive, on the netisr.

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use net::udp::{Received, To};
 
-use super::client::options;
+use super::client::settings;
 use super::control::{Control, PATIENCE};
 use super::course::{Course, Ended, Limits};
 use super::flow::Flow;
@@ -173,7 +173,7 @@ impl Server<'_> {
         while let Some(sends) = directions.get(flows.len()) {
             match streams.recv_timeout(LOOK) {
                 Ok(line) => {
-                    line.set(options(params, false));
+                    line.set(settings(params, false));
                     flows.push(Flow::new(flows.len(), *sends, line));
                 }
                 Err(_) => self.still_creating(control, begun)?,

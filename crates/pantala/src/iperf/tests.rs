@@ -162,6 +162,7 @@ fn both_roles_count_the_same([server, here]: [Host; 2]) {
             for more in [
                 r#"{"num": 3000000, "time": 0, "parallel": 3}"#,
                 r#"{"num": 2000000, "time": 0, "reverse": true}"#,
+                r#"{"num": 2000000, "time": 0, "window": 4000000000, "MSS": 1000, "TOS": 8, "nodelay": true}"#,
             ] {
                 let params = params(more);
                 let (outcome, said) = client(&here, at, params);

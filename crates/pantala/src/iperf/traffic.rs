@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Instant;
 
 use net::app::{App, AppContext, Handle};
+use net::channel::{self, Setting};
 use net::pcb::FourTuple;
 use net::sock::Error;
 use net::tables::IfIndex;
@@ -43,9 +44,9 @@ pub(super) enum Order {
     Greetings(Option<SyncSender<Greeting>>),
     /// A stream of the server's UDP socket.
     Peer(u32, To),
-    /// What comes is handed to a thread from now on.
+    /// Bytes that come are handed to a thread from now on.
     Forward(u32, SyncSender<Vec<u8>>),
-    Set(u32, LineOptions),
+    Set(u32, Vec<Setting>),
     Write(u32, Vec<u8>),
     Shut(u32),
     Run(u32, Box<Stream>),
@@ -211,7 +212,7 @@ impl Traffic {
                 self.conns.insert(key, Conn::new(Socket::Peer(to)));
             }
             Order::Forward(key, to) => self.begin_to_forward(cx, key, to),
-            Order::Set(key, options) => self.set(cx, key, options),
+            Order::Set(key, settings) => self.set(cx, key, settings),
             Order::Write(key, bytes) => self.write(cx, key, &bytes),
             Order::Shut(key) => {
                 if let Some(conn) = self.conns.get_mut(&key) {
@@ -242,7 +243,13 @@ impl Traffic {
         let (remote, local, port) = (peer, options.local, None);
         let begun = if udp {
             let mut settings = udp::Settings::default();
-            settings.tx_params.class = options.class;
+            let mut prepare = |setting| {
+                channel::prepare_socket(&mut settings, setting);
+                if let Setting::Class(class) = setting {
+                    settings.tx_params.class = u8::try_from(class).unwrap_or(u8::MAX);
+                }
+            };
+            options.settings.into_iter().for_each(&mut prepare);
             let wanted = udp::Connect { remote, local, port, zone, settings };
             udp::connect(cx.cpu, &wanted).map(|id| {
                 cx.hold(id, key);
@@ -250,8 +257,8 @@ impl Traffic {
             })
         } else {
             let (mut settings, mut tx_params) = (cx.cpu.sysctls.tcp, IpTxParams::default());
-            tx_params.class = options.class;
-            options.changes.into_iter().for_each(|change| settings.take(change));
+            let mut prepare = |setting| channel::prepare(&mut settings, &mut tx_params, setting);
+            options.settings.into_iter().for_each(&mut prepare);
             let wanted = tcp::Connect { remote, local, port, zone, settings, tx_params };
             cx.connect(&wanted, key).map(Socket::Tcp)
         };
@@ -307,14 +314,9 @@ impl Traffic {
         }
     }
 
-    fn set(&self, cx: &mut AppContext<'_>, key: u32, options: LineOptions) {
-        let now = cx.cpu.now;
+    fn set(&self, cx: &mut AppContext<'_>, key: u32, settings: Vec<Setting>) {
         if let Some(&Conn { socket: Socket::Tcp(id), .. }) = self.conns.get(&key) {
-            // One that has ended needs no options.
-            for change in options.changes {
-                let _ = tcp::change(cx.cpu, id, |tcb| tcb.change(change, now));
-            }
-            let _ = tcp::set_tx_params(cx.cpu, id, |tx_params| tx_params.class = options.class);
+            settings.into_iter().for_each(|setting| channel::apply(cx.cpu, id, setting));
         }
     }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The machine's kernel has an address on the NIC of the LAN, too, which both share. A connection to it lasts through all phases.
-//! What each host saw in each phase is a table, which is printed; a folder in `PANTALA_OFFICE` keeps it as a file.
+//! A table of what each host saw in each phase is printed; a folder in `PANTALA_OFFICE` keeps it as a file.
 
 pub(crate) mod hosts;
 pub(crate) mod provider;

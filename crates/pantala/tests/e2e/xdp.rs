@@ -140,7 +140,6 @@ fn what_a_program_drops_can_be_captured() {
                 let captured = scope.spawn(move || pantala.command(&filter));
                 until("the capture has what it wants", || {
                     client.send_to(b"dropped", at(b.addr(family), DROPPED)).unwrap();
-                    std::thread::sleep(Duration::from_millis(5));
                     captured.is_finished().then_some(())
                 });
                 let said = captured.join().unwrap();

@@ -62,7 +62,7 @@ pub(super) fn before(
 /// which the program has put something itself.
 fn hand_up(asm: &mut Asm, sockets: impl AsFd, end: Label) {
     let len = i32::try_from(MARK_LEN).unwrap_or(0);
-    // No difference of pointers: the verifier lets only those compute it who may see addresses (`CAP_PERFMON`).
+    // No difference of pointers: without `CAP_PERFMON` the verifier lets no program compute it.
     asm.load(Size::Word, Reg::R2, CONTEXT, DATA).load(Size::Word, Reg::R3, CONTEXT, DATA_META);
     asm.jump_if(Cond::Lt, Reg::R3, Reg::R2, end).mov(Reg::R1, CONTEXT).mov(Reg::R2, -len);
     asm.call(Helper::XdpAdjustMeta).jump_if(Cond::Ne, Reg::R0, 0, end);

@@ -284,7 +284,7 @@ fn operations_are_those_of_rfc_9669() {
 
 /// Not a test: `cargo test --release -p dev --lib xdp::vm::tests::costs -- --ignored --nocapture`.
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "a measurement: cargo test -p dev --lib xdp::vm::tests::costs -- --ignored --nocapture"]
 fn costs() {
     let mut pool = pool();
     let mut pkts: Vec<Pkt> = (0..8).map(|n| packet(&mut pool, &udp(false, n))).collect();

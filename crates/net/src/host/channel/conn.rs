@@ -4,7 +4,7 @@ use pkt::byte_channel::{Broken, Reader, Writer};
 
 use super::end::{END, code};
 use super::record::{Event, Setting};
-use super::setting::{Wanted, prepare, wanted};
+use super::setting::{apply, prepare};
 use super::socket::Socket;
 use crate::host::pcb::FourTuple;
 use crate::host::sock::Error;
@@ -280,24 +280,11 @@ impl Conn {
     pub(super) fn set(&mut self, cpu: &mut Cpu, setting: Setting) {
         match &mut self.stage {
             Stage::Prepared(how) => prepare(&mut how.0, &mut how.1, setting),
-            Stage::Up(id) => set(cpu, *id, setting),
+            Stage::Up(id) => apply(cpu, *id, setting),
             Stage::Socket(socket) => socket.set(cpu, setting),
             Stage::Offered(_) | Stage::Over { .. } => {}
         }
     }
-}
-
-/// Changes how a connection behaves; one that has ended needs nothing.
-fn set(cpu: &mut Cpu, id: Id, setting: Setting) {
-    let now = cpu.now;
-    let _ = match wanted(setting, &cpu.sysctls.tcp) {
-        Wanted::Change(change) => tcp::change(cpu, id, |tcb| tcb.change(change, now)),
-        Wanted::Hops(hops) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.hops = hops),
-        Wanted::Class(class) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.class = class),
-        // It keeps the table that it has.
-        Wanted::Fib(fib) if !cpu.tables.has_fib(fib) => Ok(()),
-        Wanted::Fib(fib) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.fib = fib),
-    };
 }
 
 /// Sends as much of the pieces as there is room for.

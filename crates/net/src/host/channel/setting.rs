@@ -5,8 +5,10 @@ use crate::base::time::Duration;
 use crate::fib::{FIBS_MAX, FibIndex};
 use crate::host::tcp::congestion::Algorithm;
 use crate::host::tcp::settings::{Change, Settings};
+use crate::host::tcp::{self, Id};
 use crate::host::udp;
 use crate::ip::ip_tx::IpTxParams;
+use crate::turn::cpu::Cpu;
 
 /// Buffers hold a segment at least, and a peer is asked once in a second at the most, whatever a program says.
 const BUFFER_MIN: u32 = 2048;
@@ -14,7 +16,7 @@ const SEGMENT_MIN: u32 = 64;
 const KEEP_MIN_MS: u32 = 1000;
 
 /// Where a setting belongs.
-pub(super) enum Wanted {
+enum Wanted {
     Change(Change),
     Hops(u8),
     Class(u8),
@@ -22,7 +24,7 @@ pub(super) enum Wanted {
 }
 
 /// Returns the change that a program requests, of a connection that began with `settings`.
-pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
+fn wanted(setting: Setting, settings: &Settings) -> Wanted {
     let ms = |value: u32| Duration::from_millis(value.into());
     let keep = |value: u32| ms(value.max(KEEP_MIN_MS));
     Wanted::Change(match setting {
@@ -56,7 +58,7 @@ pub(super) fn wanted(setting: Setting, settings: &Settings) -> Wanted {
 }
 
 /// Applies a setting to the options of a future connection.
-pub(super) fn prepare(settings: &mut Settings, tx_params: &mut IpTxParams, setting: Setting) {
+pub fn prepare(settings: &mut Settings, tx_params: &mut IpTxParams, setting: Setting) {
     match wanted(setting, settings) {
         Wanted::Change(change) => settings.take(change),
         Wanted::Hops(hops) => tx_params.hops = hops,
@@ -67,7 +69,7 @@ pub(super) fn prepare(settings: &mut Settings, tx_params: &mut IpTxParams, setti
 
 /// Applies a setting to the options of a future socket; those of connections are ignored, and options of datagrams are
 /// given with it.
-pub(super) fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
+pub fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
     match setting {
         Setting::ReceiveBuffer(bytes) => {
             settings.queue_bytes = (bytes.max(BUFFER_MIN) as usize).min(udp::QUEUE_BYTES_MAX);
@@ -76,6 +78,19 @@ pub(super) fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
         Setting::Fib(fib) => settings.tx_params.fib = byte(fib).min(FIBS_MAX - 1),
         _ => {}
     }
+}
+
+/// Changes how a connection behaves; one that has ended needs nothing.
+pub fn apply(cpu: &mut Cpu, id: Id, setting: Setting) {
+    let now = cpu.now;
+    let _ = match wanted(setting, &cpu.sysctls.tcp) {
+        Wanted::Change(change) => tcp::change(cpu, id, |tcb| tcb.change(change, now)),
+        Wanted::Hops(hops) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.hops = hops),
+        Wanted::Class(class) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.class = class),
+        // It keeps the table that it has.
+        Wanted::Fib(fib) if !cpu.tables.has_fib(fib) => Ok(()),
+        Wanted::Fib(fib) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.fib = fib),
+    };
 }
 
 fn byte(value: u32) -> u8 {

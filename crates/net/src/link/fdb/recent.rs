@@ -1,8 +1,8 @@
 //! Stations that a CPU has looked up lately: most frames are of a few, and a secret hash for each costs more than much else that a
 //! bridge does.
 //!
-//! Each place holds the station that was last looked up of those that share it. Whoever makes stations that share places gets
-//! the table behind it: what everybody had without this one.
+//! Each place holds the station that was last looked up of those that share it. A peer that makes stations that share places gets
+//! the table behind it, as all had without this one.
 
 use super::{Behind, Key};
 use crate::base::time::Instant;

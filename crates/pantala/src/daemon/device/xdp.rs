@@ -51,7 +51,7 @@ impl Hold {
         })
     }
 
-    /// What `ifconfig` shows of its program.
+    /// Row of its program in `ifconfig`.
     pub(crate) fn xdp(&self, interface: &Interface) -> Option<XdpInfo> {
         let xdp = interface.xdp.as_ref()?;
         let user = self.port.as_ref().and_then(|port| port.user());
