@@ -25,6 +25,7 @@ pub mod sysctl;
 pub mod tun;
 pub mod tun_reserve;
 pub mod unix_socket;
+pub mod uring;
 pub mod user;
 pub mod vnet_hdr;
 pub mod xsk;

@@ -1,5 +1,6 @@
 //! The TAP driver between kernels.
 
+use core::time::Duration;
 use std::thread;
 
 use dev::bpf::steering::{self, Steer};
@@ -19,40 +20,45 @@ use crate::support::{is_root, netns};
 
 const ALLOWANCE: usize = 4096;
 
-/// A TAP interface in the namespace of the host, with its addresses, and a ring over its only queue.
-fn ring_of(host: &Host) -> TapRing {
-    let mut tap = host.ns.run(|| Tap::open("t0", 1)).unwrap().unwrap();
-    host.configure("t0");
-    TapRing::new(tap.queues.remove(0), tap.offload, ALLOWANCE)
+/// TAP interfaces in the namespaces of the hosts, with their addresses, and a ring over the only queue of each: the second
+/// makes a system call for each frame.
+fn rings_of(hosts: &[Host; 2]) -> [TapRing; 2] {
+    let [a, b] = hosts.each_ref().map(|host| {
+        let mut tap = host.ns.run(|| Tap::open("t0", 1)).unwrap().unwrap();
+        host.configure("t0");
+        TapRing::new(tap.queues.remove(0), tap.offload, ALLOWANCE)
+    });
+    [a, b.without_batches()]
 }
 
-/// Runs `body` with a silent TAP of so many queues in a namespace, up, with the address 10.9.0.1/24.
-fn with_rings(
-    test: &str,
-    queues: usize,
-    allowance: usize,
-    body: impl FnOnce(Vec<TapRing>, &mut Pool) + Send,
-) {
+/// Runs `body` with a silent TAP of so many queues in a namespace, up, with the address 10.9.0.1/24; and again with one whose
+/// rings make a system call for each frame.
+fn with_rings(test: &str, queues: usize, allowance: usize, body: impl Fn(Vec<TapRing>, &mut Pool) + Sync) {
     if !is_root() {
         return;
     }
-    netns(test)
-        .run(|| {
-            let tap = Tap::open("t0", queues).unwrap();
-            let count = u16::try_from(queues).unwrap();
-            let steer = Steer::by(&RingMap::alloc(count, 0, None, count), steering::Link::Ethernet);
-            tap.steer(&steering::load(steer).unwrap()).unwrap();
-            let mut nl = Rtnetlink::open().unwrap();
-            nl.set_mac("t0", [2, 0, 0, 0, 0, 1]).unwrap();
-            nl.add_address("t0", "10.9.0.1/24".parse().unwrap()).unwrap();
-            nl.set_up("t0", true).unwrap();
-            let offload = tap.offload;
-            let rings = tap.queues.into_iter().map(|queue| TapRing::new(queue, offload, allowance));
-            let mut pool = pool(2048);
-            body(rings.collect(), &mut pool);
-            assert_eq!((pool.free(), pool.arena().leaked()), (pool.total(), 0), "all buffers are back");
-        })
-        .unwrap();
+    for (batches, test) in [(true, test.to_owned()), (false, format!("{test}-one"))] {
+        netns(&test)
+            .run(|| {
+                let tap = Tap::open("t0", queues).unwrap();
+                let count = u16::try_from(queues).unwrap();
+                let steer = Steer::by(&RingMap::alloc(count, 0, None, count), steering::Link::Ethernet);
+                tap.steer(&steering::load(steer).unwrap()).unwrap();
+                let mut nl = Rtnetlink::open().unwrap();
+                nl.set_mac("t0", [2, 0, 0, 0, 0, 1]).unwrap();
+                nl.add_address("t0", "10.9.0.1/24".parse().unwrap()).unwrap();
+                nl.set_up("t0", true).unwrap();
+                let offload = tap.offload;
+                let rings = tap.queues.into_iter().map(|queue| {
+                    let ring = TapRing::new(queue, offload, allowance);
+                    if batches { ring } else { ring.without_batches() }
+                });
+                let mut pool = pool(2048);
+                body(rings.collect(), &mut pool);
+                assert_eq!((pool.free(), pool.arena().leaked()), (pool.total(), 0), "all buffers are back");
+            })
+            .unwrap();
+    }
 }
 
 /// Sends a multicast datagram, for which no neighbour is asked, out of the TAP of this namespace.
@@ -62,6 +68,23 @@ fn multicast(payload: &[u8], port: u16, segment: Option<i32>) {
         sockopt::set_int(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes).unwrap();
     }
     socket.send_to(payload, ("239.1.2.3", port)).unwrap();
+}
+
+/// A frame for the kernel of this namespace with a datagram for this port.
+fn datagram(port: u16, payload: &[u8]) -> Vec<u8> {
+    let len = |headers: usize| u16::try_from(headers + payload.len()).unwrap().to_be_bytes();
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    frame.extend([0x45, 0]);
+    frame.extend(len(28));
+    frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+    let checksum = wire::checksum::Sum::new().bytes(&frame[14..34]).checksum();
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    frame.extend([0, 9]);
+    frame.extend(port.to_be_bytes());
+    frame.extend(len(8));
+    frame.extend([0, 0]);
+    frame.extend(payload);
+    frame
 }
 
 fn is_udp(frame: &[u8]) -> bool {
@@ -78,7 +101,7 @@ fn two_kernels_talk_tcp_in_super_packets_with_checksums_undone() {
         return;
     }
     let hosts = hosts("tapr-tcp");
-    let [mut a, mut b] = hosts.each_ref().map(ring_of);
+    let [mut a, mut b] = rings_of(&hosts);
     let mut cable = Cable::new(pool(8192));
     for family in [0, 1] {
         let exchange = tcp_exchange(&hosts, family, 4 << 20);
@@ -97,7 +120,7 @@ fn datagrams_of_all_sizes_cross_and_come_back() {
         return;
     }
     let hosts = hosts("tapr-udp");
-    let [mut a, mut b] = hosts.each_ref().map(ring_of);
+    let [mut a, mut b] = rings_of(&hosts);
     let mut cable = Cable::new(pool(8192));
     for host in &hosts {
         host.netlink().set_mtu("t0", 9000).unwrap();
@@ -115,7 +138,7 @@ fn many_datagrams_in_one_super_packet_are_cut_by_the_receiving_kernel() {
         return;
     }
     let hosts = hosts("tapr-uso");
-    let [mut a, mut b] = hosts.each_ref().map(ring_of);
+    let [mut a, mut b] = rings_of(&hosts);
     let mut cable = Cable::new(pool(8192));
     for family in [0, 1] {
         let (from, to) = (hosts[0].udp(hosts[0].ip[family]), hosts[1].udp(hosts[1].ip[family]));
@@ -147,7 +170,7 @@ fn a_super_packet_is_described_as_the_kernel_made_it() {
 }
 
 fn a_ring_at_its_allowance_drops_what_is_too_long_and_goes_on_when_buffers_come_back() {
-    const LEAST: usize = 33;
+    const LEAST: usize = 33 + 16;
     with_rings("tapr-allow", 1, LEAST, |mut rings, pool| {
         let ring = &mut rings[0];
         let mut held = Vec::new();
@@ -170,6 +193,45 @@ fn a_ring_at_its_allowance_drops_what_is_too_long_and_goes_on_when_buffers_come_
         assert_eq!(bytes_of(got.last().unwrap()).len(), 42 + 5);
         give_all(pool, got);
         give_all(pool, held);
+        ring.close(pool);
+    });
+}
+
+fn many_frames_take_few_system_calls_and_keep_their_order() {
+    const FRAMES: usize = 40;
+    with_rings("tapr-many", 1, ALLOWANCE, |mut rings, pool| {
+        let ring = &mut rings[0];
+        // Long ones among them, which take more than one buffer.
+        let len = |at: usize| if at.is_multiple_of(7) { 4000 + at * 100 } else { 100 + at };
+        let payload = |at: usize| vec![u8::try_from(at).unwrap(); len(at)];
+        (0..FRAMES).for_each(|at| multicast(&payload(at), 9, Some(1400)));
+        let count = |all: &[pkt::Pkt]| all.iter().filter(|pkt| is_udp(pkt.head())).count();
+        let got = receive(ring, pool, |all| count(all) == FRAMES);
+        let got: Vec<_> = got
+            .into_iter()
+            .filter_map(|pkt| {
+                let bytes = bytes_of(&pkt);
+                pool.give(pkt);
+                is_udp(&bytes).then(|| bytes[42..].to_vec())
+            })
+            .collect();
+        assert!(got.iter().enumerate().all(|(at, bytes)| *bytes == payload(at)), "all, whole and in order");
+
+        let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let pkts: Vec<_> = (0..FRAMES).map(|at| packet(pool, &datagram(port, &payload(at)))).collect();
+        let before = ring.stats();
+        send(ring, pool, pkts);
+        let mut bytes = [0; 10_000];
+        for at in 0..FRAMES {
+            let len = socket.recv(&mut bytes).unwrap();
+            assert!(bytes[..len] == payload(at), "the one sent as number {at}, whole");
+        }
+        let (sent, calls) =
+            (ring.stats().tx_frames - before.tx_frames, ring.stats().doorbells - before.doorbells);
+        assert_eq!(sent, FRAMES as u64);
+        assert!(if ring.has_batches() { calls < sent / 8 } else { calls == sent }, "{calls} calls");
         ring.close(pool);
     });
 }
@@ -241,6 +303,7 @@ harness::tests![
     many_datagrams_in_one_super_packet_are_cut_by_the_receiving_kernel,
     a_super_packet_is_described_as_the_kernel_made_it,
     a_ring_at_its_allowance_drops_what_is_too_long_and_goes_on_when_buffers_come_back,
+    many_frames_take_few_system_calls_and_keep_their_order,
     a_link_that_is_down_loses_what_is_sent_and_recovers,
     an_interface_that_is_deleted_is_gone_for_reader_and_writer_and_nobody_waits_on_it,
     each_queue_gets_the_frames_of_its_hash,
