@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use dev::sys::caps::{CapabilitySet, effective};
+use dev::sys::uring::Uring;
 use dev::sys::xsk::XskSocket;
 use rustix::process::{Resource, getrlimit};
 
@@ -45,7 +46,8 @@ pub(super) fn examine(files: &Files, cpus: &[usize]) -> Vec<Finding> {
     let release = release(files);
     let mut findings = vec![kernel(files, release)];
     findings.extend(rights());
-    findings.extend([tun(files), af_xdp(), jit(files)].into_iter().flatten());
+    let io_uring = Uring::open().map_err(|why| why.to_string()).err().map(|why| no_io_uring(files, &why));
+    findings.extend([tun(files), io_uring, af_xdp(), jit(files)].into_iter().flatten());
     findings.push(huge_pages(files));
     findings.extend(limits(release));
     findings
@@ -100,6 +102,24 @@ fn tun(files: &Files) -> Option<Finding> {
     (!there).then(|| {
         Finding::warning(MACHINE, "/dev/net/tun is not there: no TAP can be made", &["modprobe tun"])
     })
+}
+
+/// Frames of a TAP cannot be read and written in batches.
+fn no_io_uring(files: &Files, why: &str) -> Finding {
+    let is_disabled = files.read("/proc/sys/kernel/io_uring_disabled").is_some_and(|value| value != "0");
+    let mend: &[&str] = if is_disabled {
+        &["sysctl -w kernel.io_uring_disabled=0"]
+    } else {
+        &[
+            "use a kernel with CONFIG_IO_URING=y",
+            "or let the container's system call filter pass io_uring_setup",
+        ]
+    };
+    Finding::warning(
+        MACHINE,
+        format!("no io_uring ({why}): TAP devices need a system call for each frame"),
+        mend,
+    )
 }
 
 fn af_xdp() -> Option<Finding> {
@@ -224,7 +244,7 @@ fn clock(files: &Files) -> Option<Finding> {
     })
 }
 
-/// Mitigations that make system calls dear, of which TAP needs two for each packet.
+/// Mitigations that make system calls dear, of which TAP needs many.
 fn mitigations(files: &Files) -> Option<Finding> {
     const DEAR: [(&str, &str); 2] = [("meltdown", "PTI"), ("retbleed", "IBRS")];
     let is_dear = |(name, what): &&(&str, &str)| {
@@ -322,6 +342,7 @@ mod tests {
                 ("/sys/devices/system/clocksource/clocksource0/available_clocksource", "hpet tsc acpi_pm\n"),
                 ("/sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n"),
                 ("/proc/sys/net/core/bpf_jit_enable", "0\n"),
+                ("/proc/sys/kernel/io_uring_disabled", "2\n"),
                 ("/proc/77/comm", "irqbalance\n"),
             ],
         );
@@ -334,6 +355,7 @@ mod tests {
         assert!(warns(clock(files))[0].starts_with("echo tsc > "));
         assert!(warns(mitigations(files))[0].contains("af_xdp"));
         assert_eq!(warns(jit(files)), ["sysctl -w net.core.bpf_jit_enable=1"]);
+        assert_eq!(warns(Some(no_io_uring(files, "EPERM"))), ["sysctl -w kernel.io_uring_disabled=0"]);
         assert_eq!(warns(irqbalance(files)), ["systemctl disable --now irqbalance"]);
         assert_eq!(warns(tun(files)), ["modprobe tun"]);
     }
