@@ -12,12 +12,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{iovec, msghdr};
-use program::daemon::{ask, may_be_ours};
-use program::datagram::{bound, is_addressed};
-use program::{Socket as _, stream};
+use program::datagram::{self, is_addressed};
+use program::stream;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, getpeername, recv};
-use wire::program::{HEAD_LEN, Head, NO_ADDR, Name, Request, Role, Transport};
+use rustix::net::{RecvFlags, recv};
+use wire::program::{HEAD_LEN, Head, NO_ADDR, Name, Role};
 
 use crate::sys::Own;
 use crate::{control, sys};
@@ -50,25 +49,8 @@ pub(crate) fn sends(fd: BorrowedFd<'_>, to: Option<SocketAddr>) -> stream::Taken
     if let Some(name) = name(fd) {
         return Some(Ok(name));
     }
-    let to = to.filter(|to| may_be_ours(*to) && !to.ip().is_unspecified())?;
-    let is_free =
-        || matches!(getpeername(fd), Ok(None) | Err(Errno::NOTCONN)) && bound(fd).ip().is_unspecified();
-    if stream::transport(&Own(fd)) != Some(Transport::Udp) || !is_free() {
-        return None;
-    }
-    ask(&Request::Route(to.ip())).ok()?;
-    let domain = rustix::net::sockopt::socket_domain(fd).ok()?;
-    let port = bound(fd).port();
-    let is_v6 = domain == rustix::net::AddressFamily::INET6;
-    let addr: SocketAddr = if is_v6 { ([0_u16; 8], port).into() } else { ([0; 4], port).into() };
-    let options = stream::options(&Own(fd), Transport::Udp);
-    match ask(&Request::Bind { transport: Transport::Udp, addr, options }) {
-        Ok(answer) => {
-            let placed = answer.descriptor.ok_or(Errno::MFILE).and_then(|new| Own(fd).put_in_place(new));
-            Some(placed.and_then(|()| name(fd).ok_or(Errno::NETDOWN)))
-        }
-        Err(why) => Some(Err(why)),
-    }
+    let begun = datagram::begin(&Own(fd), to?)?;
+    Some(begun.and_then(|()| name(fd).ok_or(Errno::NETDOWN)))
 }
 
 /// Sends the buffers of `message`, whose address is `to`.

@@ -1,10 +1,27 @@
-//! What differs for sockets of datagrams. A message on the pair of one without a peer begins with a header ([`Head`]).
+//! What differs for sockets of datagrams. A message on the pair of one without a peer begins with a header ([`Head`]) if the library
+//! is in the program. If a supervisor is beside it, calls that it does not meet have to find the datagram alone: then the header is in
+//! a file whose descriptor comes with the message. What the program sends begins with its header in either case.
 
+use core::mem::MaybeUninit;
 use core::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
-use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, getsockname, recv};
-use wire::program::{HEAD_LEN, Head, NO_ADDR, Name};
+use rustix::event::{EventfdFlags, PollFlags, eventfd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrAny, getpeername, getsockname, recvmsg, sendmsg, sockopt,
+};
+use wire::program::{HEAD_LEN, Head, NO_ADDR, Name, Request, Transport};
+
+/// Flags of calls about messages.
+pub use libc::{MSG_CTRUNC, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_PEEK, MSG_TRUNC};
+
+use crate::daemon::{ask, may_be_ours};
+use crate::stream::{self, Taken};
+use crate::{Socket, options};
 
 /// Bytes of a message on a pair at the most.
 const MESSAGE_MAX: usize = (64 << 10) + HEAD_LEN;
@@ -22,17 +39,138 @@ pub fn bound(fd: BorrowedFd<'_>) -> SocketAddr {
     local.filter(|local| local.port() != 0).unwrap_or(NO_ADDR)
 }
 
+/// Makes a socket of the kernel pantala's, which sends to `to`; `None`: it stays the kernel's, and so does the datagram.
+pub fn begin<S: Socket>(socket: &S, to: SocketAddr) -> Taken<()> {
+    let fd = socket.fd();
+    if !may_be_ours(to) || to.ip().is_unspecified() {
+        return None;
+    }
+    let is_free =
+        || matches!(getpeername(fd), Ok(None) | Err(Errno::NOTCONN)) && bound(fd).ip().is_unspecified();
+    if stream::transport(socket) != Some(Transport::Udp) || !is_free() {
+        return None;
+    }
+    ask(&Request::Route(to.ip())).ok()?;
+    let port = bound(fd).port();
+    let is_v6 = sockopt::socket_domain(fd).ok()? == AddressFamily::INET6;
+    let addr: SocketAddr = if is_v6 { ([0_u16; 8], port).into() } else { ([0; 4], port).into() };
+    let options = options::set_before(socket, Transport::Udp, is_v6);
+    let bound = ask(&Request::Bind { transport: Transport::Udp, addr, options });
+    Some(bound.and_then(|answer| stream::placed(socket, answer)))
+}
+
+/// Receives a datagram of a socket whose headers come with descriptors, and its length; it never waits.
+///
+/// # Errors
+/// `ENETDOWN` without a daemon, the error of an earlier datagram, `EAGAIN`, and those of `recvmsg(2)`.
+pub fn receive(
+    fd: BorrowedFd<'_>,
+    name: &Name,
+    bytes: &mut [u8],
+    peeks: bool,
+) -> Result<(usize, Head), Errno> {
+    let flags = if peeks { RecvFlags::PEEK } else { RecvFlags::empty() };
+    let (len, head) = match receive_any(fd, bytes, flags) {
+        Err(Errno::CONNRESET) => return Err(Errno::NETDOWN),
+        done => done?,
+    };
+    let Some(head) = head else {
+        if len == 0 && (is_addressed(name) || stream::is_ready(fd, PollFlags::empty(), NOW)?) {
+            return Err(Errno::NETDOWN);
+        }
+        return Ok((len, Head::of(name.remote)));
+    };
+    if head.error == 0 {
+        return Ok((len, head));
+    }
+    if peeks {
+        // An error is reported once.
+        let _ = receive_any(fd, bytes, RecvFlags::empty());
+    }
+    Err(Errno::from_raw_os_error(head.error))
+}
+
+const NOW: Option<core::time::Duration> = Some(core::time::Duration::ZERO);
+
+fn receive_any(
+    fd: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    flags: RecvFlags,
+) -> Result<(usize, Option<Head>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = flags | RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let got = recvmsg(fd, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;
+    let mut head = None;
+    for message in control.drain() {
+        let RecvAncillaryMessage::ScmRights(files) = message else { continue };
+        head = files.filter_map(|file| read_head(&file)).last().or(head);
+    }
+    Ok((got.bytes, head))
+}
+
+fn read_head(file: &OwnedFd) -> Option<Head> {
+    let mut bytes = [0; HEAD_LEN];
+    let count = rustix::io::pread(file, &mut bytes, 0).ok()?;
+    Head::parse(bytes.get(..count)?)
+}
+
+/// Sends a datagram by a socket whose headers come with descriptors; it never waits. `head` names the receiver, or [`NO_ADDR`].
+///
+/// # Errors
+/// `EDESTADDRREQ` without a receiver, `EAGAIN`, and those of `sendmsg(2)`.
+pub fn send(fd: BorrowedFd<'_>, name: &Name, head: &Head, bytes: &[u8]) -> Result<usize, Errno> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let is_named = head.peer != NO_ADDR;
+    if !is_addressed(name) && (!is_named || head.peer == name.remote) && !head.details.any() {
+        return rustix::net::send(fd, bytes, flags);
+    }
+    if is_addressed(name) && !is_named {
+        return Err(Errno::DESTADDRREQ);
+    }
+    let header = head.emit();
+    let sent = send_marked(fd, &[IoSlice::new(&header), IoSlice::new(bytes)])?;
+    Ok(sent.saturating_sub(HEAD_LEN))
+}
+
+fn send_marked(fd: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    static MARK: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    let mark = MARK.get_or_init(|| eventfd(0, EventfdFlags::CLOEXEC).ok()).as_ref().ok_or(Errno::NOBUFS)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [mark.as_fd()];
+    if !control.push(SendAncillaryMessage::ScmRights(&files)) {
+        return Err(Errno::NOBUFS);
+    }
+    sendmsg(fd, parts, &mut control, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+}
+
 /// Gives back what waits to be received at a socket without a peer, which is about to get one.
 pub(super) fn give_back(fd: BorrowedFd<'_>, name: &Name) {
     let mut bytes = if is_addressed(name) { vec![0; MESSAGE_MAX] } else { return };
-    while let Ok((_, count)) = recv(fd, &mut bytes[..], RecvFlags::DONTWAIT)
-        && count > 0
+    while let Ok((count, told)) = receive_any(fd, &mut bytes, RecvFlags::empty())
+        && (count > 0 || told.is_some())
     {
-        let message = bytes.get_mut(..count).unwrap_or_default();
-        let Some(head) = Head::parse(message) else { continue };
-        let Some(place) = message.first_chunk_mut() else { continue };
-        *place = Head { is_returned: true, ..head }.emit();
-        if rustix::net::send(fd, message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_err() {
+        let message = bytes.get(..count).unwrap_or_default();
+        let (head, rest) = match (told, message.split_at_checked(HEAD_LEN)) {
+            (Some(head), _) => (head, message),
+            (None, Some((header, rest))) => {
+                let Some(head) = Head::parse(header) else { continue };
+                (head, rest)
+            }
+            (None, None) => continue,
+        };
+        let header = Head { is_returned: true, ..head }.emit();
+        let parts = [IoSlice::new(&header), IoSlice::new(rest)];
+        // A mark where the message came with one.
+        let sent = match told {
+            Some(_) => send_marked(fd, &parts),
+            None => {
+                let mut none = SendAncillaryBuffer::new(&mut []);
+                sendmsg(fd, &parts, &mut none, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+            }
+        };
+        if sent.is_err() {
             return;
         }
     }

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`stream`] | calls that bind, connect, accept and ask for addresses |
 //! | [`datagram`] | what differs for sockets of datagrams |
+//! | [`control`] | control messages of datagrams |
 //! | [`options`] | options, as Linux numbers them |
 //! | [`values`] | `getsockopt(2)` and `setsockopt(2)` |
 //! | [`addr`] | C's socket addresses |
@@ -19,6 +20,7 @@
 
 pub mod addr;
 pub mod calls;
+pub mod control;
 pub mod daemon;
 pub mod datagram;
 pub mod options;

@@ -85,7 +85,7 @@ pub fn connect<S: Socket>(socket: &S, remote: SocketAddr) -> Taken<Connected> {
     }
 }
 
-fn placed<S: Socket>(socket: &S, answer: Answer) -> Result<(), Errno> {
+pub(crate) fn placed<S: Socket>(socket: &S, answer: Answer) -> Result<(), Errno> {
     answer.descriptor.ok_or(Errno::MFILE).and_then(|new| socket.put_in_place(new))
 }
 

@@ -16,13 +16,15 @@ use seccompiler::{
 
 use super::seccomp::{self, SeccompError};
 
-/// A system call to be answered, if these arguments have these values (their lower 32 bits).
+/// A system call to be answered, if these arguments have these values (their lower 32 bits), and another one is not 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Trap {
     /// Its number.
     pub call: i64,
     /// Arguments by their place, with their values.
     pub when: [Option<(u8, u32)>; 2],
+    /// The place of the argument that is not 0.
+    pub is_set: Option<u8>,
 }
 
 /// A call that waits for its answer.
@@ -91,7 +93,11 @@ fn filter(calls: &[Trap]) -> Result<BpfProgram, SeccompError> {
                 SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, (*value).into())
             })
             .collect();
-        let conditions = conditions?;
+        let mut conditions = conditions?;
+        if let Some(argument) = trap.is_set {
+            let is_set = SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
+            conditions.push(is_set);
+        }
         if !conditions.is_empty() {
             of.push(SeccompRule::new(conditions)?);
         }
@@ -228,7 +234,7 @@ mod tests {
         std::thread::scope(|scope| {
             let other = scope.spawn(move || {
                 let when = [Some((0, libc::AF_INET.cast_unsigned())), None];
-                to.send(trap(&[Trap { call: libc::SYS_socket, when }]).unwrap()).unwrap();
+                to.send(trap(&[Trap { call: libc::SYS_socket, when, is_set: None }]).unwrap()).unwrap();
                 let kinds = [UdpSocket::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0")];
                 (kinds.map(|done| done.map_err(|why| why.raw_os_error())), UdpSocket::bind("[::1]:0").is_ok())
             });

@@ -5,6 +5,7 @@
 mod any;
 mod caller;
 mod calls;
+mod datagrams;
 mod supervisor;
 
 use core::net::IpAddr;

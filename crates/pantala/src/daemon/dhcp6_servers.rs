@@ -9,11 +9,12 @@ use ipnet::{IpNet, Ipv6Net};
 use net::dhcp::{Arrived, Outgoing};
 use net::fib::FibIndex;
 use net::tables::IfIndex;
-use wire::dhcp6::SERVER;
+use wire::dhcp6::{Relayed, SERVER};
 
 use super::control::Control;
 use super::dhcp6_clients::{link_local, now};
 use super::log;
+use super::tables::Attached;
 use crate::api::{
     Dhcp6Counters, Dhcp6Delegation, Dhcp6Server as Shown, RouteEdit, RouteMetrics, RouteRequest,
 };
@@ -112,10 +113,7 @@ impl Control {
             let always = |net| Entry { net, preferred: u64::MAX, valid: u64::MAX };
             let learnt = config.from.as_deref().map(|from| self.dhcp6.delegated(from)).unwrap_or_default();
             let sources = config.net.map(always).into_iter().chain(learnt).collect();
-            let addresses = self.attached.iter().flat_map(|other| {
-                let leased = other.config.leased.iter().map(|leased| leased.net);
-                other.config.addresses.iter().copied().chain(leased)
-            });
+            let addresses = self.attached.iter().flat_map(on_link);
             let links = addresses.filter_map(|net| match net {
                 IpNet::V6(net) => Some(net.trunc()),
                 IpNet::V4(_) => None,
@@ -133,8 +131,14 @@ impl Control {
         let fib = interface.map_or(0, |interface| interface.config.fib);
         let delegate =
             interface.and_then(|interface| interface.config.dhcp6_server.as_ref()?.delegate.as_ref());
+        let nets: Vec<IpNet> = interface.map(on_link).unwrap_or_default();
+        // What is behind a relay elsewhere is routed by the administrator, as the way to the relay is.
+        let is_near = |router: Ipv6Addr| {
+            router.is_unicast_link_local() || nets.iter().any(|net| net.contains(&IpAddr::V6(router)))
+        };
+        let ways = own.ways(delegate.and_then(|config| config.net)).into_iter();
         let wanted: Vec<_> =
-            own.ways(delegate.and_then(|config| config.net)).into_iter().map(|way| (fib, way)).collect();
+            ways.filter(|(_, router)| router.is_none_or(is_near)).map(|way| (fib, way)).collect();
         let before = core::mem::replace(&mut own.routes, wanted.clone());
         let gone = before.iter().filter(|way| !wanted.contains(way));
         let gone =
@@ -160,7 +164,10 @@ impl Control {
         if self.relayed6(arrived) {
             return;
         }
-        let ours = self.interface_by_index(arrived.ifindex).and_then(link_local);
+        let ours = match arrived.to.ip() {
+            IpAddr::V6(to) if !to.is_multicast() => Some(IpAddr::V6(to)),
+            _ => self.interface_by_index(arrived.ifindex).and_then(link_local),
+        };
         let Some(at) = self.dhcp6.servers.iter().position(|own| own.index == arrived.ifindex) else { return };
         let (IpAddr::V6(from), Some(ours)) = (arrived.from.ip(), ours) else { return };
         let mut own = self.dhcp6.servers.swap_remove(at);
@@ -177,7 +184,10 @@ impl Control {
                 self.lead_delegated(&mut own);
                 self.dhcp.changed.notify_one();
             }
-            let (from, to) = (SocketAddr::new(ours, SERVER), arrived.from);
+            //= https://www.rfc-editor.org/rfc/rfc8415#section-7.2
+            let is_relayed = Relayed::parse(&arrived.message).is_ok();
+            let to = if is_relayed { SocketAddr::new(arrived.from.ip(), SERVER) } else { arrived.from };
+            let from = SocketAddr::new(ours, SERVER);
             self.send_dhcp(vec![Outgoing { ifindex: arrived.ifindex, from, to, mac: None, message }]);
         }
         self.dhcp6.servers.push(own);
@@ -206,6 +216,12 @@ impl Control {
     pub(super) fn list_dhcp6_servers(&self) -> Vec<Shown> {
         self.dhcp6.servers.iter().map(shown).collect()
     }
+}
+
+/// The networks of an interface.
+fn on_link(interface: &Attached) -> Vec<IpNet> {
+    let leased = interface.config.leased.iter().map(|leased| leased.net);
+    interface.config.addresses.iter().copied().chain(leased).collect()
 }
 
 fn shown(own: &Running) -> Shown {

@@ -44,9 +44,18 @@ impl Leases {
             Err(why) if why.kind() == io::ErrorKind::NotFound => Vec::new(),
             other => other?,
         };
-        let all = read(&text);
-        let file = write_anew(path, &all)?;
-        Ok(Self { path: path.to_owned(), file, lines: all.len(), all })
+        let (all, path) = (read(&text), path.to_owned());
+        match write_anew(&path, &all) {
+            // What is known is not given up because the disk is full.
+            Err(why) if is_full(&why) && !text.is_empty() => {
+                let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+                let file = OpenOptions::new().append(true).open(&path)?;
+                file.set_len(whole as u64)?;
+                let lines = text.iter().filter(|byte| **byte == b'\n').count();
+                Ok(Self { path, file, lines, all })
+            }
+            file => Ok(Self { path, file: file?, lines: all.len(), all }),
+        }
     }
 
     pub(crate) const fn all(&self) -> &BTreeMap<Ipv4Addr, Lease> {
@@ -67,7 +76,8 @@ impl Leases {
     pub(crate) fn put(&mut self, addr: Ipv4Addr, lease: Lease) -> io::Result<()> {
         self.append(&line(addr, &lease))?;
         self.all.insert(addr, lease);
-        self.tidy()
+        self.tidy();
+        Ok(())
     }
 
     /// Ends a lease.
@@ -75,7 +85,8 @@ impl Leases {
         let Some(lease) = self.all.get(&addr) else { return Ok(()) };
         self.append(&line(addr, &Lease { expires: 0, ..lease.clone() }))?;
         self.all.remove(&addr);
-        self.tidy()
+        self.tidy();
+        Ok(())
     }
 
     /// Appends a line whole, or not at all.
@@ -90,16 +101,24 @@ impl Leases {
         written
     }
 
-    fn tidy(&mut self) -> io::Result<()> {
-        if self.lines > 2 * self.all.len() + SLACK {
-            self.file = write_anew(&self.path, &self.all)?;
-            self.lines = self.all.len();
+    /// Writes the file anew when most of it is old. Where there is no room for that, the old one goes on, and it is tried again later.
+    fn tidy(&mut self) {
+        if self.lines <= 2 * self.all.len() + SLACK {
+            return;
         }
-        Ok(())
+        match write_anew(&self.path, &self.all) {
+            Ok(file) => (self.file, self.lines) = (file, self.all.len()),
+            Err(_) => self.lines -= SLACK / 2,
+        }
     }
 }
 
-/// Writes another file, and puts it in the place of the old one.
+/// Whether it is the error of a disk without room.
+fn is_full(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Writes another file, and puts it in the place of the old one. It is as before unless this succeeds.
 fn write_anew(path: &Path, all: &BTreeMap<Ipv4Addr, Lease>) -> io::Result<File> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -108,11 +127,13 @@ fn write_anew(path: &Path, all: &BTreeMap<Ipv4Addr, Lease>) -> io::Result<File> 
     let text: String = all.iter().map(|(addr, lease)| line(*addr, lease)).collect();
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
+    let file = OpenOptions::new().append(true).open(&new)?;
     std::fs::rename(&new, path)?;
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        File::open(folder)?.sync_all()?;
+        // The new file is in place, whether its name outlives a crash or not.
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
     }
-    OpenOptions::new().append(true).open(path)
+    Ok(file)
 }
 
 fn line(addr: Ipv4Addr, lease: &Lease) -> String {

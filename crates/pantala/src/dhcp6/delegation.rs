@@ -33,7 +33,7 @@ pub(crate) struct Delegation {
     pub(crate) duid: Vec<u8>,
     pub(crate) iaid: u32,
     number: u32,
-    /// The router's link-local address.
+    /// The address that it asks from: the router's link-local one, or that of the relay before us.
     pub(crate) router: Ipv6Addr,
     pub(crate) expires: u64,
 }

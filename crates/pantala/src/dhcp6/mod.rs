@@ -5,5 +5,6 @@ pub(crate) mod client;
 pub(crate) mod delegation;
 pub(crate) mod lease;
 pub(crate) mod message;
+mod path;
 pub(crate) mod relay;
 pub(crate) mod server;

@@ -7,6 +7,7 @@ use wire::dhcp6::{Ia, Kind, View, option, status};
 
 use super::delegation::Delegations;
 use super::message::Builder;
+use super::path::Path;
 use crate::config::Resolver;
 
 /// Answers in a second, and at once after a pause; further questions are dropped.
@@ -67,10 +68,12 @@ impl Server {
         (self.told, self.refresh_s) = (told, refresh_s);
     }
 
-    /// Handles a message of `from` at `now`, milliseconds; returns the answer to its sender.
+    /// Handles a message of `from`, a client or the last relay before us, at `now`, milliseconds; returns the answer to its sender.
     pub(crate) fn handle(&mut self, bytes: &[u8], from: Ipv6Addr, now: u64) -> Option<Vec<u8>> {
         self.counts.received += 1;
-        let Ok(message) = View::parse(bytes) else {
+        let relayed = Path::unwrap(bytes);
+        let Some((path, message)) = relayed.and_then(|(path, inner)| Some((path, View::parse(inner).ok()?)))
+        else {
             self.counts.malformed += 1;
             return None;
         };
@@ -84,13 +87,13 @@ impl Server {
             return None;
         }
         self.counts.replies += 1;
-        Some(match lends {
+        Some(path.wrap(match lends {
             None => self.inform(&message),
             Some((duid, is_binding)) => {
                 let exchange = Exchange { duid, kind: message.kind, router: from, is_binding, now };
                 self.lend(&message, exchange)
             }
-        })
+        }))
     }
 
     //= https://www.rfc-editor.org/rfc/rfc8415#section-16.12
@@ -225,6 +228,8 @@ fn is_wanted(message: &View<'_>, code: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use wire::dhcp6::Relayed;
+
     use super::*;
     use crate::dhcp6::delegation::Terms;
     use crate::dhcp6::lease::Entry;
@@ -336,6 +341,36 @@ mod tests {
             (Kind::Reply, 0)
         );
         assert_eq!(all(&server), 0);
+    }
+
+    #[test]
+    fn a_router_behind_relays_gets_a_prefix_that_leads_to_the_last_of_them() {
+        let mut server = delegating();
+        let message = Builder::new(Kind::Solicit, 9)
+            .with(option::CLIENT_ID, b"client")
+            .with(option::RAPID_COMMIT, &[])
+            .with_association(option::IA_PD, 1, &[])
+            .into_bytes();
+        let relayed = |peer: Ipv6Addr, inner: &[u8]| {
+            let forward = Builder::relay(Kind::RelayForward, 0, Ipv6Addr::UNSPECIFIED, peer);
+            forward.with(option::INTERFACE_ID, b"lan").with(option::RELAY_MESSAGE, inner).into_bytes()
+        };
+        let near: Ipv6Addr = "2001:db8:9::1".parse().unwrap();
+        let reply = server.handle(&relayed(near, &relayed(FROM, &message)), near, NOW).unwrap();
+        let outer = Relayed::parse(&reply).unwrap();
+        assert!(outer.is_reply && outer.peer == near, "{outer:?}");
+        let inner = Relayed::parse(outer.options.get(option::RELAY_MESSAGE).unwrap()).unwrap();
+        assert_eq!((inner.is_reply, inner.peer), (true, FROM));
+        assert_eq!(inner.options.get(option::INTERFACE_ID), Some(&b"lan"[..]));
+        let (kind, prefixes, _) = delegated(inner.options.get(option::RELAY_MESSAGE).unwrap());
+        assert_eq!((kind, prefixes.len()), (Kind::Reply, 1));
+        assert_eq!(server.delegations.as_ref().unwrap().all()[0].router, near);
+        // A question about parameters, too; and neither what no client sends, nor a relay without a message.
+        let asks = question(Kind::InformationRequest).into_bytes();
+        assert!(server.handle(&relayed(FROM, &asks), near, NOW).is_some());
+        let before = server.counts;
+        assert_eq!(server.handle(&relayed(FROM, &relayed(FROM, &[7])), near, NOW), None);
+        assert_eq!(server.counts.malformed, before.malformed + 1);
     }
 
     #[test]

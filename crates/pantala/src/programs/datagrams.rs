@@ -6,6 +6,9 @@
 //! and it begins with a header. When the peer changes the socket gets another pair, and the program gives back what waits at
 //! the old one.
 //!
+//! That is so where the library is in the program. If a supervisor answers its calls, messages to it are bytes alone, and where there is
+//! more to say the header comes as a file ([`Heads`]).
+//!
 //! A program that does not read fills its Unix socket, and then the queue of the stack's socket, which counts what it drops.
 
 use core::cell::RefCell;
@@ -24,6 +27,7 @@ use tokio::task::coop::consume_budget;
 use tokio::task::spawn_local;
 use wire::program::{Details, HEAD_LEN, Head, NO_ADDR, Name, Options, Role, SockOpt};
 
+use super::heads::Heads;
 use super::listener::like;
 use super::options;
 use super::pair::{dress, hung_up, is_shut, pair, receive, send, watched};
@@ -36,7 +40,7 @@ use crate::sockets::{PktInfo, Received};
 const RETURNED_MAX: usize = 512 << 10;
 
 /// A datagram that was received and not read, behind its sender.
-type Waiting = (SocketAddr, Vec<u8>);
+pub(super) type Waiting = (SocketAddr, Vec<u8>);
 
 /// A socket of datagrams, and the daemon's end of its pair.
 #[derive(Clone)]
@@ -45,6 +49,8 @@ pub(super) struct Datagrams {
     unix: Rc<UnixStream>,
     /// What the program has received and given back, with its senders.
     returned: Rc<RefCell<Vec<Waiting>>>,
+    /// Headers in files, if a supervisor answers the program's calls.
+    heads: Option<Rc<Heads>>,
     ends: Ends,
 }
 
@@ -62,17 +68,26 @@ struct Message {
     /// Where it begins: before its header, or behind it.
     start: usize,
     end: usize,
-    is_marked: bool,
+    mark: Option<Rc<OwnedFd>>,
 }
 
-/// The local address and the program's end of a socket, whose task has begun. `waiting`: datagrams that are received again before
-/// others.
+/// State that a socket of datagrams begins with.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Before<'a> {
+    pub(super) options: Options,
+    /// Datagrams that are received again before others.
+    pub(super) waiting: &'a [Waiting],
+    /// A supervisor answers the program's calls.
+    pub(super) is_supervised: bool,
+}
+
+/// The local address and the program's end of a socket, whose task has begun.
 pub(super) fn begin(
     registry: &Rc<Registry>,
     held: Held,
     udp: Rc<UdpSocket>,
     ends: Ends,
-    (options, waiting): (Options, &[Waiting]),
+    Before { options, waiting, is_supervised }: Before<'_>,
 ) -> io::Result<(SocketAddr, OwnedFd)> {
     let (id, remote) = (held.id, ends.remote);
     let local = like(udp.local_addr()?, remote.or(ends.bound).unwrap_or(NO_ADDR));
@@ -82,7 +97,8 @@ pub(super) fn begin(
     for (option, value) in options.iter() {
         options::apply(&udp, option, value)?;
     }
-    let own = Datagrams { udp, unix: Rc::new(watched(ours)?), returned: Rc::default(), ends };
+    let heads = is_supervised.then(Rc::default);
+    let own = Datagrams { udp, unix: Rc::new(watched(ours)?), returned: Rc::default(), heads, ends };
     for (_, message) in waiting.iter().filter(|(from, _)| Some(*from) == remote) {
         // As many as there is room for.
         let _ = rustix::net::send(&own.unix, message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
@@ -147,6 +163,10 @@ impl Datagrams {
         if self.is_connected() && !is_marked {
             return self.udp.send(message).await;
         }
+        // What a supervisor did not meet says no receiver.
+        if self.heads.is_some() && !is_marked {
+            return Ok(0);
+        }
         let Some((header, bytes)) = message.split_at_checked(HEAD_LEN) else { return Ok(0) };
         // What has no header was not written by the library.
         let Some(head) = Head::parse(header) else { return Ok(0) };
@@ -189,6 +209,7 @@ impl Datagrams {
     /// Receives a datagram, or the error of one that was sent, into the scratch memory.
     fn poll_message(
         &self,
+        registry: &Registry,
         context: &Context<'_>,
         scratch: &mut [u8],
         (options, local): (&Options, SocketAddr),
@@ -207,9 +228,15 @@ impl Datagrams {
             }
         };
         header.copy_from_slice(&head.emit());
-        let is_marked = self.is_connected() && (head.error != 0 || head.details.any());
-        let start = if self.is_connected() && !is_marked { HEAD_LEN } else { 0 };
-        Poll::Ready(Ok(Message { start, end: HEAD_LEN + len, is_marked }))
+        let has_head = !self.is_connected() || head.error != 0 || head.details.any();
+        let (mark, is_behind) = match &self.heads {
+            Some(heads) if has_head => (Some(heads.file(&head)?), true),
+            Some(_) => (None, true),
+            None if self.is_connected() && has_head => (registry.mark(), false),
+            None => (None, self.is_connected()),
+        };
+        let start = if is_behind { HEAD_LEN } else { 0 };
+        Poll::Ready(Ok(Message { start, end: HEAD_LEN + len, mark }))
     }
 }
 
@@ -266,7 +293,12 @@ async fn up(registry: &Registry, held: &Held, own: &Datagrams) -> io::Result<()>
 /// Reports the error of a datagram with a peer to the program; one that does not read learns nothing more.
 fn tell(registry: &Registry, own: &Datagrams, why: io::Error) -> io::Result<()> {
     let head = Head { error: error_of(why)?, ..Head::of(own.ends.remote.unwrap_or(NO_ADDR)) };
-    let _ = send(own.unix.as_fd(), &head.emit(), registry.mark());
+    let bytes = head.emit();
+    let (bytes, mark) = match &own.heads {
+        Some(heads) => (&[][..], Some(heads.file(&head)?)),
+        None => (&bytes[..], registry.mark()),
+    };
+    let _ = send(own.unix.as_fd(), bytes, mark.as_ref().map(AsFd::as_fd));
     Ok(())
 }
 
@@ -278,22 +310,29 @@ async fn down(registry: &Registry, held: &Held, own: &Datagrams, local: SocketAd
         poll_fn(|context| {
             let mut scratch = registry.scratch.borrow_mut();
             let options = registry.options(held.id);
-            let message = ready!(own.poll_message(context, &mut scratch, (&options, local)))?;
+            let received = ready!(own.poll_message(registry, context, &mut scratch, (&options, local)));
+            let message = match received {
+                Err(why) if is_short(&why) => {
+                    registry.refuse(&held.process);
+                    return Poll::Ready(Ok(()));
+                }
+                received => received?,
+            };
             let bytes = &scratch[message.start..message.end];
             held.process.add_received(bytes.len());
-            match write(registry, own, bytes, message.is_marked) {
+            match write((registry, held, own), bytes, message.mark.as_ref()) {
                 Ok(()) => {}
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
-                    left = Some((bytes.to_vec(), message.is_marked));
+                    left = Some((bytes.to_vec(), message.mark));
                 }
                 Err(why) => return Poll::Ready(Err(why)),
             }
             Poll::Ready(Ok(()))
         })
         .await?;
-        while let Some((bytes, is_marked)) = &left {
+        while let Some((bytes, mark)) = &left {
             own.unix.writable().await?;
-            match write(registry, own, bytes, *is_marked) {
+            match write((registry, held, own), bytes, mark.as_ref()) {
                 Ok(()) => left = None,
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
                 Err(why) => return Err(why),
@@ -302,10 +341,26 @@ async fn down(registry: &Registry, held: &Held, own: &Datagrams, local: SocketAd
     }
 }
 
-/// Writes a message to the program, with a descriptor if it is marked.
-fn write(registry: &Registry, own: &Datagrams, bytes: &[u8], is_marked: bool) -> io::Result<()> {
-    let mark = registry.mark().filter(|_| is_marked);
-    own.unix.try_io(Interest::WRITABLE, || send(own.unix.as_fd(), bytes, mark)).map(drop)
+/// Whether it is the error of a process without descriptors, or with too many of them on their way: one datagram is lost by it.
+fn is_short(why: &io::Error) -> bool {
+    let why = Errno::from_io_error(why);
+    matches!(why, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::TOOMANYREFS))
+}
+
+/// Writes a message to the program, with a descriptor if it is marked. Without room for the descriptor it is lost, and counted.
+fn write(
+    (registry, held, own): (&Registry, &Held, &Datagrams),
+    bytes: &[u8],
+    mark: Option<&Rc<OwnedFd>>,
+) -> io::Result<()> {
+    let mark = mark.map(AsFd::as_fd);
+    match own.unix.try_io(Interest::WRITABLE, || send(own.unix.as_fd(), bytes, mark)) {
+        Err(why) if is_short(&why) => {
+            registry.refuse(&held.process);
+            Ok(())
+        }
+        done => done.map(drop),
+    }
 }
 
 #[cfg(test)]
@@ -328,7 +383,7 @@ mod tests {
                 let udp = UdpSocket::bind(&registry.sockets, "192.0.2.1:0").await.unwrap();
                 let ends = Ends::default();
                 let (_, program) =
-                    begin(&registry, held, Rc::new(udp), ends, (Options::default(), &[])).unwrap();
+                    begin(&registry, held, Rc::new(udp), ends, Before::default()).unwrap();
                 let mut message = Head::of(to).emit().to_vec();
                 message.push(round);
                 rustix::net::send(&program, &message, SendFlags::empty()).unwrap();
@@ -350,7 +405,7 @@ mod tests {
             let id = held.id;
             let udp = UdpSocket::bind(&registry.sockets, "192.0.2.1:0").await.unwrap();
             let (_, program) =
-                begin(&registry, held, Rc::new(udp), Ends::default(), (Options::default(), &[])).unwrap();
+                begin(&registry, held, Rc::new(udp), Ends::default(), Before::default()).unwrap();
             for n in 0..2 * RETURNED_MAX / LEN {
                 let mut message = Head { is_returned: true, ..Head::of(sender) }.emit().to_vec();
                 message.resize(LEN, u8::try_from(n % 256).unwrap());

@@ -23,6 +23,7 @@
 //! | [`listener`] | a bound socket: hands accepted connections over |
 //! | [`relay`] | a connection: bytes both ways, and its end |
 //! | [`datagrams`] | a socket of datagrams: messages both ways |
+//! | [`heads`] | headers of datagrams in files, where a supervisor answers calls |
 //! | [`options`] | options of Linux as settings of the stack |
 //! | [`info`] | `struct tcp_info` |
 //! | [`process`] | the processes that have sockets |
@@ -34,6 +35,7 @@ mod listener;
 mod pair;
 mod relay;
 mod datagrams;
+mod heads;
 mod options;
 mod info;
 mod process;

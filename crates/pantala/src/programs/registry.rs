@@ -3,7 +3,7 @@
 use core::cell::{Cell, Ref, RefCell};
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
 
 use net::msg::{Msg, Remote};
@@ -56,7 +56,7 @@ pub(super) struct Registry {
     /// Counts of processes that are gone.
     pub(super) gone: Cell<ProgramCounters>,
     /// A descriptor that marks messages.
-    mark: Option<OwnedFd>,
+    mark: Option<Rc<OwnedFd>>,
 }
 
 /// A socket that exists.
@@ -119,7 +119,7 @@ impl Registry {
             users: RefCell::default(),
             processes: RefCell::default(),
             gone: Cell::default(),
-            mark: eventfd(0, EventfdFlags::CLOEXEC).ok(),
+            mark: eventfd(0, EventfdFlags::CLOEXEC).ok().map(Rc::new),
         }
     }
 
@@ -155,8 +155,8 @@ impl Registry {
     }
 
     /// A descriptor that marks messages.
-    pub(super) fn mark(&self) -> Option<BorrowedFd<'_>> {
-        self.mark.as_ref().map(AsFd::as_fd)
+    pub(super) fn mark(&self) -> Option<Rc<OwnedFd>> {
+        self.mark.clone()
     }
 
     /// Whether the stack has a route to an address, and an address of its own to send from.

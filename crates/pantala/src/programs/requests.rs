@@ -20,7 +20,7 @@ use wire::program::{
     INFO_LEN, NO_ADDR, Name, Options as SetOptions, REQUEST_LEN, Request, Role, SockOpt, Transport, thread,
 };
 
-use super::datagrams::{Datagrams, Ends};
+use super::datagrams::{Before, Datagrams, Ends};
 use super::info::tcp_info;
 use super::options::settings;
 use super::pair::{dress, hung_up, pair, send};
@@ -64,7 +64,7 @@ fn begin(registry: &Rc<Registry>, stream: UnixStream) {
     if let Err(why) = &admitted {
         log::info(&format!("process {} of user {} is not served: {why}", process.pid, process.uid));
     }
-    let client = Client { registry: Rc::clone(registry), process };
+    let client = Client { registry: Rc::clone(registry), process, is_supervisor: false };
     spawn_local(async move {
         let mut client = client;
         // A process that says what is no request, or is gone, needs no answer.
@@ -76,6 +76,8 @@ fn begin(registry: &Rc<Registry>, stream: UnixStream) {
 struct Client {
     registry: Rc<Registry>,
     process: Rc<Process>,
+    /// It makes this request for a program whose calls it answers.
+    is_supervisor: bool,
 }
 
 /// An answer, besides that there was no error.
@@ -125,6 +127,7 @@ impl Client {
 
     /// Answers a request for the process of a thread, if it is for another one than that which asks.
     async fn answer_for(&mut self, thread: Option<u32>, request: Request) -> Answer {
+        self.is_supervisor = thread.is_some();
         let Some(other) = thread.and_then(|thread| self.registry.served_by(&self.process, thread)) else {
             return self.answer(request).await;
         };
@@ -227,8 +230,12 @@ impl Client {
         let (held, udp) = self.datagrams(addr, &options).await?;
         let ends = Ends { bound: Some(addr), remote: None };
         let (local, program) =
-            datagrams::begin(&self.registry, held, udp, ends, (options, &[])).map_err(errno)?;
+            datagrams::begin(&self.registry, held, udp, ends, self.before(options, &[])).map_err(errno)?;
         Ok(Reply::socket(local, program))
+    }
+
+    fn before<'a>(&self, options: SetOptions, waiting: &'a [datagrams::Waiting]) -> Before<'a> {
+        Before { options, waiting, is_supervised: self.is_supervisor }
     }
 
     /// Makes a bound socket of datagrams.
@@ -272,7 +279,7 @@ impl Client {
         udp.connect(to).await.map_err(errno)?;
         let ends = Ends { bound, remote: Some(remote) };
         let (local, program) =
-            datagrams::begin(&self.registry, held, udp, ends, (options, &waiting)).map_err(errno)?;
+            datagrams::begin(&self.registry, held, udp, ends, self.before(options, &waiting)).map_err(errno)?;
         Ok(Reply::socket(local, program))
     }
 
@@ -303,7 +310,7 @@ impl Client {
         };
         let ends = Ends { bound, remote: None };
         let (local, program) =
-            datagrams::begin(&self.registry, held, udp, ends, (options, &[])).map_err(errno)?;
+            datagrams::begin(&self.registry, held, udp, ends, self.before(options, &[])).map_err(errno)?;
         Ok(Reply::socket(local, program))
     }
 

@@ -1,7 +1,8 @@
 //! `pantala run --any`: programs that load no library, on pantala, with Linux as their peer.
 
+use core::time::Duration;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -208,9 +209,95 @@ fn a_user_without_rights_serves_by_a_supervisor() {
     });
 }
 
+/// Asks a server of datagrams with a socket of the host; `None` while there is no answer.
+fn asked(host: &Host, family: Family, port: u16) -> Option<()> {
+    let socket = host.netns.run(|| UdpSocket::bind(at(family.any(), 0))).unwrap().unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let (to, mut bytes) = (at(host.router(family), port), [0; 64]);
+    for text in ["hello", "a longer one"] {
+        socket.send_to(text.as_bytes(), to).ok()?;
+        let (count, from) = socket.recv_from(&mut bytes).ok()?;
+        assert_eq!((&bytes[..count], from), (text.as_bytes(), to));
+    }
+    Some(())
+}
+
+fn statically_linked_servers_and_clients_of_udp_are_on_pantala() {
+    let test = "any_programs::statically_linked_servers_and_clients_of_udp_are_on_pantala";
+    let folder = Folder::new();
+    let Some(lab) = lab(test, &folder, "").filter(|_| compile(&folder)) else { return };
+    let host = &lab.hosts[0];
+    lab.both(|family| {
+        let ip = family.any().to_string();
+        let mut echo = Running::start(&mut any(&folder, &["./static", "echo-datagrams", &ip, "7001"]));
+        until("the server of datagrams answers", || asked(host, family, 7001));
+        let _messages = Running::start(&mut any(&folder, &["./static", "echo-messages", &ip, "7002"]));
+        until("the server of messages answers", || asked(host, family, 7002));
+        for _ in 0..50 {
+            asked(host, family, 7001).unwrap();
+            asked(host, family, 7002).unwrap();
+        }
+        let shown = lab.pantala().json("netstat -an --json");
+        assert!(shown.to_string().contains("7001"), "{shown}");
+        let ended = until("its handler interrupts `recvfrom`", || {
+            let pid = Pid::from_raw(echo.0.id().cast_signed()).unwrap();
+            kill_process(pid, Signal::TERM).unwrap();
+            echo.0.try_wait().unwrap()
+        });
+        assert_eq!(ended.code(), Some(3));
+
+        // A client on pantala, the server with the kernel.
+        let far = host.netns.run(|| UdpSocket::bind(at(host.addr(family), 7003))).unwrap().unwrap();
+        far.set_read_timeout(Some(PATIENCE)).unwrap();
+        let said: Said = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut bytes = [0; 64];
+                for _ in 0..4 {
+                    let Ok((count, from)) = far.recv_from(&mut bytes) else { return };
+                    far.send_to(&bytes[..count], from).unwrap();
+                }
+            });
+            let ip = host.addr(family).to_string();
+            any(&folder, &["./static", "ask-datagrams", &ip, "7003"]).output().unwrap().into()
+        });
+        assert_eq!(said.code, Some(0), "{said:?}");
+    });
+}
+
+fn loopback_stays_with_the_kernel_beside_a_supervisor() {
+    let test = "any_programs::loopback_stays_with_the_kernel_beside_a_supervisor";
+    let folder = Folder::new();
+    let Some(lab) = lab(test, &folder, "").filter(|_| compile(&folder)) else { return };
+    let pantala = lab.pantala();
+    lab.both(|family| {
+        let ip = family.pick("127.0.0.1", "::1");
+        // A port that is free in the kernel.
+        let Ok(free) = UdpSocket::bind((ip, 0)) else { return };
+        let to = free.local_addr().unwrap();
+        drop(free);
+        let port = to.port().to_string();
+        let _server = Running::start(&mut any(&folder, &["./static", "echo-datagrams", ip, &port]));
+        let said: Said = until("the server on loopback answers", || {
+            let said: Said =
+                any(&folder, &["./static", "ask-datagrams", ip, &port]).output().unwrap().into();
+            (said.code == Some(0)).then_some(said)
+        });
+        assert!(said.out.starts_with(&format!("local {}", family.pick("0.0.0.0", "::"))), "{said:?}");
+        // Nor has pantala any of it.
+        let shown = pantala.json("ps --json");
+        assert!(shown["programs"].as_array().is_none_or(Vec::is_empty), "{shown}");
+        let outside = UdpSocket::bind((ip, 0)).unwrap();
+        outside.set_read_timeout(Some(PATIENCE)).unwrap();
+        outside.send_to(b"hello", to).unwrap();
+        assert_eq!(outside.recv(&mut [0; 16]).unwrap(), 5, "a program of the kernel reaches it");
+    });
+}
+
 harness::tests![
     a_statically_linked_client_connects_and_learns_why_it_does_not,
     a_statically_linked_server_accepts_with_and_without_waiting,
     a_program_of_go_serves_and_connects_on_pantala,
     a_user_without_rights_serves_by_a_supervisor,
+    statically_linked_servers_and_clients_of_udp_are_on_pantala,
+    loopback_stays_with_the_kernel_beside_a_supervisor,
 ];

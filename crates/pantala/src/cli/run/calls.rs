@@ -7,16 +7,17 @@ use std::time::Instant;
 
 use dev::sys::notify::{Call, Listener, Trap};
 use program::addr::{self, LEN_MAX};
-use program::calls::{Kind, all};
+use program::calls::{self, Kind, all};
 use program::stream::{self, Connected};
 use program::values::{self, VALUE_MAX, Value};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, socket_timeout};
 use rustix::net::{RecvFlags, SocketFlags};
-use wire::program::{Name, Role, Transport};
+use wire::program::{Name, Role};
 
 use super::caller::{Caller, Theirs};
+use super::datagrams;
 
 /// The answer to a call.
 pub(super) enum Answer {
@@ -35,14 +36,26 @@ pub(super) enum Answer {
 pub(super) struct Waiting {
     pub(super) call: Call,
     pub(super) until: Option<Instant>,
-    socket: OwnedFd,
-    /// It is a listener's, and not a connection that begins.
-    accepts: bool,
+    pub(super) socket: OwnedFd,
+    pub(super) what: For,
+}
+
+/// The event that a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum For {
+    /// A connection that begins is established, or fails.
+    Connection,
+    /// A listener has a connection.
+    Accept,
+    /// A datagram comes.
+    Receive,
+    /// There is room for a datagram.
+    Send,
 }
 
 /// Calls that are answered.
 pub(super) fn traps() -> Vec<Trap> {
-    all().map(|(call, when)| Trap { call, when }).collect()
+    all().map(|calls::Trapped { call, when, is_set }| Trap { call, when, is_set }).collect()
 }
 
 /// Answers a call. What is not about a socket of pantala, or one that becomes it, is the kernel's.
@@ -72,6 +85,9 @@ pub(super) fn answer(listener: &Listener, call: &Call) -> Result<Answer, Errno> 
     if kind == Kind::Connect {
         // A connection that began before is its own socket.
         return connecting(call, begun.unwrap_or(own));
+    }
+    if kind.is_about_messages() {
+        return datagrams::answer(listener, call, &caller, own);
     }
     let Some(name) = stream::name(own.as_fd()) else { return Ok(Answer::Kernel) };
     match kind {
@@ -127,10 +143,6 @@ fn place_it(kind: Kind, socket: &Theirs<'_>) -> Result<Placed, Errno> {
             Some(Err(why)) => Err(why),
         };
     }
-    // Without a peer, its messages have addresses, and calls that send and receive are not met here.
-    if stream::transport(socket) == Some(Transport::Udp) {
-        return Ok(Placed::Kernel);
-    }
     stream::bind(socket, addr).map_or(Ok(Placed::Kernel), |done| done.map(|()| Placed::Done))
 }
 
@@ -140,7 +152,7 @@ fn connecting(call: &Call, socket: OwnedFd) -> Result<Answer, Errno> {
         return Err(Errno::INPROGRESS);
     }
     let until = until(socket.as_fd(), Timeout::Send);
-    Ok(Answer::Waits(Waiting { call: *call, until, socket, accepts: false }))
+    Ok(Answer::Waits(Waiting { call: *call, until, socket, what: For::Connection }))
 }
 
 fn accept(listener: &Listener, call: &Call, caller: &Caller, socket: OwnedFd) -> Result<Answer, Errno> {
@@ -148,7 +160,7 @@ fn accept(listener: &Listener, call: &Call, caller: &Caller, socket: OwnedFd) ->
     match accept_now(listener, call, caller, socket.as_fd()) {
         Err(Errno::AGAIN) if blocks => {
             let until = until(socket.as_fd(), Timeout::Recv);
-            Ok(Answer::Waits(Waiting { call: *call, until, socket, accepts: true }))
+            Ok(Answer::Waits(Waiting { call: *call, until, socket, what: For::Accept }))
         }
         done => done,
     }
@@ -171,11 +183,11 @@ fn accept_now(
     listener.answer_with(call.id, new.as_fd(), cloexec).map(|()| Answer::Given)
 }
 
-fn is_blocking(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+pub(super) fn is_blocking(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
     Ok(!fcntl_getfl(socket)?.contains(OFlags::NONBLOCK))
 }
 
-fn until(socket: BorrowedFd<'_>, which: Timeout) -> Option<Instant> {
+pub(super) fn until(socket: BorrowedFd<'_>, which: Timeout) -> Option<Instant> {
     let within = socket_timeout(socket, which).ok().flatten().filter(|within| !within.is_zero())?;
     Instant::now().checked_add(within)
 }
@@ -183,23 +195,34 @@ fn until(socket: BorrowedFd<'_>, which: Timeout) -> Option<Instant> {
 impl Waiting {
     /// Returns the socket, and whether its call waits to write.
     pub(super) fn socket(&self) -> (BorrowedFd<'_>, bool) {
-        (self.socket.as_fd(), !self.accepts)
+        (self.socket.as_fd(), matches!(self.what, For::Connection | For::Send))
     }
 
     /// Answers, when the socket is ready; `EAGAIN`: it goes on to wait.
     pub(super) fn go_on(&self, listener: &Listener) -> Result<Answer, Errno> {
-        if self.accepts {
-            // A connection is not taken for a thread that is gone.
-            let caller = Caller::open(listener, &self.call)?;
+        if self.what == For::Connection {
+            return stream::outcome(self.socket.as_fd()).map_or(Ok(Answer::Value(0)), Err);
+        }
+        // Nothing is taken for a thread that is gone.
+        let caller = Caller::open(listener, &self.call)?;
+        if self.what == For::Accept {
             return accept_now(listener, &self.call, &caller, self.socket.as_fd());
         }
-        stream::outcome(self.socket.as_fd()).map_or(Ok(Answer::Value(0)), Err)
+        match datagrams::answer(listener, &self.call, &caller, self.socket.try_clone().map_err(no_room)?)? {
+            // Its time goes on.
+            Answer::Waits(_) => Err(Errno::AGAIN),
+            done => Ok(done),
+        }
     }
 
     /// The error at the end of its time.
     pub(super) const fn late(&self) -> Errno {
-        if self.accepts { Errno::AGAIN } else { Errno::INPROGRESS }
+        if matches!(self.what, For::Connection) { Errno::INPROGRESS } else { Errno::AGAIN }
     }
+}
+
+fn no_room(why: std::io::Error) -> Errno {
+    Errno::from_io_error(&why).unwrap_or(Errno::NOBUFS)
 }
 
 fn write_addr(caller: &Caller, addr: SocketAddr, at: u64, len: u64) -> Result<Answer, Errno> {
@@ -235,7 +258,7 @@ fn set(call: &Call, caller: &Caller, fd: BorrowedFd<'_>, name: &Name) -> Result<
 }
 
 /// An argument that is an `int`.
-fn int(call: &Call, place: usize) -> RawFd {
+pub(super) fn int(call: &Call, place: usize) -> RawFd {
     call.arguments.get(place).map_or(-1, |word| lower(*word))
 }
 

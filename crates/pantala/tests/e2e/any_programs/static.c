@@ -169,6 +169,96 @@ static int speak(const char *ip, const char *port, int blocks) {
     return read(fd, bytes, 1) == 0 ? 0 : 1;
 }
 
+static int bound_datagrams(const char *ip, const char *port) {
+    socklen_t len;
+    struct sockaddr_in6 at = place(ip, port, &len);
+    int fd = socket(at.sin6_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
+    if (at.sin6_family == AF_INET)
+        setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
+    else
+        setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof on);
+    if (bind(fd, (struct sockaddr *)&at, len) != 0)
+        die("bind");
+    return fd;
+}
+
+/* Echoes datagrams with calls that block; signals interrupt them. */
+static int echo_datagrams(const char *ip, const char *port) {
+    int fd = bound_datagrams(ip, port);
+    struct sigaction act = {.sa_handler = on_term};
+    sigaction(SIGTERM, &act, NULL);
+    for (;;) {
+        char bytes[2048];
+        struct sockaddr_in6 from;
+        socklen_t len = sizeof from;
+        ssize_t count = recvfrom(fd, bytes, sizeof bytes, 0, (struct sockaddr *)&from, &len);
+        if (count < 0 && errno == EINTR)
+            return 3;
+        if (count < 0 || sendto(fd, bytes, count, 0, (struct sockaddr *)&from, len) != count)
+            die("echo");
+    }
+}
+
+/* Echoes datagrams in two buffers when epoll says so, from the address that each was sent to. */
+static int echo_messages(const char *ip, const char *port) {
+    int fd = bound_datagrams(ip, port), epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+    for (;;) {
+        if (epoll_wait(epoll, &event, 1, -1) != 1)
+            die("epoll_wait");
+        for (;;) {
+            char bytes[2048], control[256];
+            struct sockaddr_in6 from;
+            struct iovec parts[2] = {{bytes, 3}, {bytes + 3, sizeof bytes - 3}};
+            struct msghdr message = {&from, sizeof from, parts, 2, control, sizeof control, 0};
+            ssize_t count = recvmsg(fd, &message, 0);
+            if (count < 0 && errno == EAGAIN)
+                break;
+            if (count < 3 || CMSG_FIRSTHDR(&message) == NULL)
+                die("recvmsg");
+            parts[1].iov_len = count - 3;
+            if (sendmsg(fd, &message, 0) != count)
+                die("sendmsg");
+        }
+    }
+    return 1;
+}
+
+/* Asks with a socket that is not bound. Calls without an address find the datagram alone. */
+static int ask_datagrams(const char *ip, const char *port) {
+    socklen_t len;
+    struct sockaddr_in6 at = place(ip, port, &len), from;
+    struct timeval within = {2, 0};
+    int fd = socket(at.sin6_family, SOCK_DGRAM, 0);
+    char bytes[64];
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &within, sizeof within);
+    for (int round = 0; round < 4; round++) {
+        if (sendto(fd, "hello", 5, 0, (struct sockaddr *)&at, len) != 5)
+            die("sendto");
+        socklen_t size = sizeof from;
+        if (round == 0 && recvfrom(fd, bytes, 2, MSG_PEEK | MSG_TRUNC, (struct sockaddr *)&from, &size) != 5)
+            die("MSG_PEEK");
+        memset(bytes, 0, sizeof bytes);
+        ssize_t count = round == 1   ? recv(fd, bytes, sizeof bytes, 0)
+                        : round == 2 ? read(fd, bytes, sizeof bytes)
+                                     : recvfrom(fd, bytes, sizeof bytes, 0, (struct sockaddr *)&from, &size);
+        if (count != 5 || memcmp(bytes, "hello", 6) != 0)
+            die("receive");
+        int tells = round == 0 || round == 3;
+        if (tells && (size != len || memcmp(&from, &at, at.sin6_family == AF_INET ? 8 : 24) != 0))
+            die("sender");
+    }
+    struct timeval shortly = {0, 50000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &shortly, sizeof shortly);
+    socklen_t size = sizeof from;
+    if (recvfrom(fd, bytes, 5, 0, (struct sockaddr *)&from, &size) != -1 || errno != EAGAIN)
+        die("SO_RCVTIMEO");
+    show("local", getsockname, fd);
+    return 0;
+}
+
 int main(int count, char **words) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (count != 4)
@@ -177,5 +267,11 @@ int main(int count, char **words) {
         return serve(words[2], words[3], serve_blocking);
     if (strcmp(words[1], "serve-epoll") == 0)
         return serve(words[2], words[3], serve_epoll);
+    if (strcmp(words[1], "echo-datagrams") == 0)
+        return echo_datagrams(words[2], words[3]);
+    if (strcmp(words[1], "echo-messages") == 0)
+        return echo_messages(words[2], words[3]);
+    if (strcmp(words[1], "ask-datagrams") == 0)
+        return ask_datagrams(words[2], words[3]);
     return speak(words[2], words[3], strcmp(words[1], "speak-blocking") == 0);
 }

@@ -25,7 +25,7 @@ fn config(lab: &Lab, more: &str) -> String {
 }
 
 /// A host's end without an address.
-fn without_address(lab: &Lab) {
+pub(crate) fn without_address(lab: &Lab) {
     let mut netlink = lab.host().netlink().unwrap();
     let _ = netlink.delete_address("far", "192.0.2.2/24".parse().unwrap());
     let _ = netlink.set_up("far", true);
@@ -40,7 +40,7 @@ fn on_host(lab: &Lab, script: &str) -> Output {
 }
 
 /// Runs udhcpc until it has a lease or gives up; answers what it has got.
-fn udhcpc(lab: &Lab, options: &str) -> String {
+pub(crate) fn udhcpc(lab: &Lab, options: &str) -> String {
     let script = lab.folder().join("script");
     let text = "#!/bin/sh\n[ \"$1\" = bound ] && echo \"ip=$ip mask=$mask router=$router dns=$dns domain=$domain \
                 lease=$lease server=$serverid ntp=$ntpsrv\"\nexit 0\n";
@@ -50,7 +50,7 @@ fn udhcpc(lab: &Lab, options: &str) -> String {
     String::from_utf8(on_host(lab, &run).stdout).unwrap()
 }
 
-fn leases(daemon: &Daemon<'_>) -> Vec<(String, String)> {
+pub(crate) fn leases(daemon: &Daemon<'_>) -> Vec<(String, String)> {
     let shown = daemon.json("dhcp lan");
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let all = shown["servers"][0]["leases"].as_array().unwrap();

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
+
+use crate::daemon::dhcp::{has, leases, udhcpc, without_address};
 use crate::daemon::lab::{Lab, OURS, Wire, until};
 
 const DATAGRAMS: usize = 200;
@@ -63,4 +66,57 @@ fn a_log_of_packets_on_a_full_disk_ends_with_a_whole_record_and_the_command_fail
     assert!(packets(&file) > DATAGRAMS / 2);
 }
 
-harness::tests![a_log_of_packets_on_a_full_disk_ends_with_a_whole_record_and_the_command_fails];
+/// Takes all the room of a disk.
+fn fill(disk: &Path) {
+    use std::io::Write as _;
+    let mut file = std::fs::File::create(disk.join("filler")).unwrap();
+    let mut len = 4096;
+    while len > 0 {
+        if file.write_all(&vec![0; len]).is_err() {
+            len /= 2;
+        }
+    }
+}
+
+fn leases_survive_a_full_disk_and_none_is_given_that_is_not_on_it() {
+    if !has("udhcpc", "udhcpc") {
+        return;
+    }
+    let Some(lab) = Lab::new("fulldisk", Wire::Veth { queues: 1 }) else { return };
+    let disk = SmallDisk::mount(&lab.folder().join("disk"));
+    let file = disk.0.join("leases");
+    // A page of leases, without room for one more.
+    let line = |n: u8, name: &str| format!("192.0.2.{n} 02:00:00:00:01:{n:02x} 01{n:02x} 4000000000 {name}\n");
+    let mut text: String = (100..170).map(|n| line(n, "-")).collect();
+    text += &line(170, &"x".repeat(4080 - text.len() - line(170, "").len()));
+    std::fs::write(&file, &text).unwrap();
+    let known = text.lines().count();
+    lab.write(&lab.config(&format!(
+        "[interface.dhcp_server]\nleases = \"{}\"\npool = \"192.0.2.100-192.0.2.199\"\nprobe = false\n",
+        file.display()
+    )));
+    let daemon = lab.start();
+    without_address(&lab);
+    assert_eq!(leases(&daemon).len(), known);
+    fill(&disk.0);
+    assert_eq!(udhcpc(&lab, "-x hostname:late"), "");
+    let counters = daemon.json("dhcp lan")["servers"][0]["counters"].clone();
+    assert!(counters["not_written"].as_u64().unwrap() > 0 && counters["acks"] == 0, "{counters}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text, "the file is as it was");
+    // It starts again on the full disk, with all that it knew.
+    daemon.kill_and_go_on().wait().unwrap();
+    let daemon = lab.start();
+    assert_eq!(leases(&daemon).len(), known);
+    assert_eq!(udhcpc(&lab, "-x hostname:late"), "");
+    std::fs::remove_file(disk.0.join("filler")).unwrap();
+    assert!(udhcpc(&lab, "-x hostname:late").contains("ip=192.0.2.171"));
+    daemon.kill_and_go_on().wait().unwrap();
+    let daemon = lab.start();
+    assert_eq!(leases(&daemon).len(), known + 1);
+    assert!(daemon.end(Signal::TERM));
+}
+
+harness::tests![
+    a_log_of_packets_on_a_full_disk_ends_with_a_whole_record_and_the_command_fails,
+    leases_survive_a_full_disk_and_none_is_given_that_is_not_on_it,
+];
