@@ -61,6 +61,13 @@ const NEEDED: &[Needed] = &[
     Needed { program: "haproxy", package: "haproxy", why: "another, before nginx" },
     Needed { program: "redis-server", package: "redis-server", why: "another" },
     Needed { program: "memcached", package: "memcached", why: "another, with threads" },
+    Needed { program: "apache2", package: "apache2-bin", why: "a server that forks for its connections" },
+    Needed {
+        program: "/usr/share/postgresql-common/pg_wrapper",
+        package: "postgresql",
+        why: "another, and pgbench (60 MB installed)",
+    },
+    Needed { program: "sockperf", package: "sockperf", why: "ping-pong over UDP and TCP" },
     Needed { program: "caddy", package: "caddy", why: "a program of Go" },
     Needed { program: "gcc", package: "gcc", why: "a statically linked program" },
     Needed { program: "clang-14", package: "clang-14", why: "XDP programs of the tests, compiled again" },

@@ -32,8 +32,9 @@ pub(crate) struct Dhcp {
     pub(super) relays: Vec<dhcp_relays::Running>,
     /// The routes of leases that are in force.
     pub(super) led: Vec<dhcp_clients::Led>,
-    sender: Sender<Arrived>,
-    receiver: Option<Receiver<Arrived>>,
+    /// Messages for clients of ours, and for servers and relays: a flood of one kind takes no room from the other.
+    senders: [Sender<Arrived>; 2],
+    receivers: Option<[Receiver<Arrived>; 2]>,
     probes: Vec<Probe>,
     /// Interfaces that netisrs bring messages of, and whether they bring those for relays from all.
     heard: (Vec<IfIndex>, bool),
@@ -64,7 +65,7 @@ pub(super) type OpenLeases = Vec<(String, Leases)>;
 
 impl Default for Dhcp {
     fn default() -> Self {
-        let (sender, receiver) = channel(QUEUE_MAX);
+        let [(client, for_clients), (server, for_servers)] = [(); 2].map(|()| channel(QUEUE_MAX));
         let (servers, clients, relays) = (Vec::new(), Vec::new(), Vec::new());
         let (probes, heard) = (Vec::new(), (Vec::new(), false));
         Self {
@@ -72,8 +73,8 @@ impl Default for Dhcp {
             clients,
             relays,
             led: Vec::new(),
-            sender,
-            receiver: Some(receiver),
+            senders: [client, server],
+            receivers: Some([for_clients, for_servers]),
             probes,
             heard,
             changed: Arc::default(),
@@ -185,10 +186,14 @@ impl Control {
             return Ok(());
         }
         self.dhcp.heard = (indices.clone(), has_relays);
-        let sender = self.dhcp.sender.clone();
+        let senders = self.dhcp.senders.clone();
         self.cpus.call_all(move |netisr| {
-            let sender = sender.clone();
-            let sink: dhcp::Sink = Box::new(move |arrived| sender.try_send(arrived).is_ok());
+            let [clients, servers] = senders.clone();
+            let sink: dhcp::Sink = Box::new(move |arrived| {
+                let is_for_client = matches!(arrived.to.port(), dhcp::CLIENT | wire::dhcp6::CLIENT);
+                let sender = if is_for_client { &clients } else { &servers };
+                sender.try_send(arrived).is_ok()
+            });
             let is_wanted = !indices.is_empty();
             netisr.cpu.dhcp = is_wanted.then(|| Box::new(dhcp::Dhcp::new(indices.clone(), has_relays, sink)));
         })?;
@@ -303,11 +308,11 @@ impl Control {
 
 /// Answers messages, for ever.
 pub(crate) async fn serve(control: &Arc<Mutex<Control>>) {
-    let (receiver, changed) = {
+    let (receivers, changed) = {
         let mut control = locked(control);
-        (control.dhcp.receiver.take(), Arc::clone(&control.dhcp.changed))
+        (control.dhcp.receivers.take(), Arc::clone(&control.dhcp.changed))
     };
-    let Some(mut receiver) = receiver else { return core::future::pending().await };
+    let Some([mut clients, mut servers]) = receivers else { return core::future::pending().await };
     loop {
         let until = locked(control).next_of_dhcp();
         let probed = async {
@@ -317,11 +322,8 @@ pub(crate) async fn serve(control: &Arc<Mutex<Control>>) {
             }
         };
         tokio::select! {
-            arrived = receiver.recv() => {
-                if let Some(arrived) = arrived {
-                    locked(control).dhcp_arrived(&arrived);
-                }
-            }
+            Some(arrived) = clients.recv() => locked(control).dhcp_arrived(&arrived),
+            Some(arrived) = servers.recv() => locked(control).dhcp_arrived(&arrived),
             () = changed.notified() => {}
             () = probed => locked(control).run_dhcp(),
         }

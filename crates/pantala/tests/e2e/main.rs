@@ -31,6 +31,7 @@ mod fibs;
 mod full_table;
 mod firewall;
 mod flow_offload;
+mod forking_programs;
 mod interop;
 mod iperf;
 mod ipfix;
@@ -89,6 +90,7 @@ harness::main![
     fibs,
     firewall,
     flow_offload,
+    forking_programs,
     full_table,
     interop::bulk,
     interop::crowd,
@@ -107,6 +109,7 @@ harness::main![
     monitor,
     neighbours,
     office,
+    office::floods,
     offload,
     option_programs,
     order,

@@ -9,6 +9,7 @@
 //! The machine's kernel has an address on the NIC of the LAN, too, which both share. A connection to it lasts through all phases.
 //! A table of what each host saw in each phase is printed; a folder in `PANTALA_OFFICE` keeps it as a file.
 
+pub(crate) mod floods;
 pub(crate) mod hosts;
 pub(crate) mod provider;
 pub(crate) mod table;
@@ -71,7 +72,7 @@ struct Site {
     router: Netns,
     provider: Provider,
     folder: Folder,
-    _switch: Netns,
+    switch: Netns,
     _permit: Permit,
 }
 
@@ -117,7 +118,7 @@ impl Site {
         sh(&router, &format!("ip link set lo up && ip addr add {kernels}/24 dev lan0"));
         let folder = Folder::new();
         let provider = Provider::new(isp, access, folder.path());
-        Some(Self { pantala: None, hosts, router, provider, folder, _switch: switch, _permit: permit })
+        Some(Self { pantala: None, hosts, router, provider, folder, switch, _permit: permit })
     }
 
     fn config(&self) -> String {

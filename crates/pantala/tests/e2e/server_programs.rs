@@ -18,6 +18,8 @@ use crate::wait::{PATIENCE, until};
 
 /// Reloads of a server under load.
 const RELOADS: usize = 15;
+/// Commands that redis gets at once.
+const COMMANDS: u64 = 150_000;
 /// Requests between two reloads.
 const BETWEEN: usize = 25;
 
@@ -26,8 +28,9 @@ fn ask(host: &Host, to: SocketAddr, text: &[u8], until_it_says: &[u8]) -> std::i
     let mut stream = host.netns.run(|| TcpStream::connect_timeout(&to, PATIENCE)).unwrap()?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(text)?;
-    let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
-    while !all.windows(until_it_says.len().max(1)).any(|part| part == until_it_says) {
+    let (mut all, mut bytes, mut looked) = (Vec::new(), [0; 4096], 0);
+    while !all[looked..].windows(until_it_says.len().max(1)).any(|part| part == until_it_says) {
+        looked = all.len().saturating_sub(until_it_says.len());
         match stream.read(&mut bytes)? {
             0 => break,
             count => all.extend_from_slice(&bytes[..count]),
@@ -36,12 +39,12 @@ fn ask(host: &Host, to: SocketAddr, text: &[u8], until_it_says: &[u8]) -> std::i
     Ok(all)
 }
 
-fn says(host: &Host, to: SocketAddr, text: &[u8], answer: &[u8]) -> Option<()> {
+pub(crate) fn says(host: &Host, to: SocketAddr, text: &[u8], answer: &[u8]) -> Option<()> {
     let got = ask(host, to, text, answer).ok()?;
     got.windows(answer.len()).any(|part| part == answer).then_some(())
 }
 
-fn write(folder: &Folder, name: &str, text: &str) -> String {
+pub(crate) fn write(folder: &Folder, name: &str, text: &str) -> String {
     fs::write(folder.file(name), text).unwrap();
     folder.file(name).display().to_string()
 }
@@ -61,21 +64,21 @@ fn nginx(folder: &Folder, own: &str, port: u16) -> String {
     write(folder, "nginx.conf", &text)
 }
 
-const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-const HELLO: &[u8] = b"hello from nginx\n";
+pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+pub(crate) const HELLO: &[u8] = b"hello from nginx\n";
 
-fn bracketed(host: &Host, family: Family) -> String {
+pub(crate) fn bracketed(host: &Host, family: Family) -> String {
     let own = host.router(family);
     family.pick(own.to_string(), format!("[{own}]"))
 }
 
 /// The process that a server has written its number of.
-fn process(file: &Path) -> Option<Pid> {
+pub(crate) fn process(file: &Path) -> Option<Pid> {
     Pid::from_raw(fs::read_to_string(file).ok()?.trim().parse().ok()?)
 }
 
 /// Asks without a pause while `run` runs, on two threads; every request must be answered. Returns their number.
-fn loaded(host: &Host, to: SocketAddr, run: impl FnOnce()) -> u32 {
+pub(crate) fn loaded(host: &Host, to: SocketAddr, run: impl FnOnce()) -> u32 {
     let (is_over, count) = (AtomicBool::new(false), AtomicU32::new(0));
     thread::scope(|scope| {
         let clients: [_; 2] = core::array::from_fn(|_| {
@@ -98,7 +101,7 @@ fn loaded(host: &Host, to: SocketAddr, run: impl FnOnce()) -> u32 {
 }
 
 /// Reloads a server, each time after some more requests were answered.
-fn reload(file: &Path, signal: Signal, host: &Host, to: SocketAddr) {
+pub(crate) fn reload(file: &Path, signal: Signal, host: &Host, to: SocketAddr) {
     for _ in 0..RELOADS {
         // A server that was reloaded may be writing it.
         let pid = until("its number is written", || process(file));
@@ -181,10 +184,13 @@ fn redis_and_memcached_answer_from_pantala() {
         let _redis = Running::start(&mut on_pantala(&folder, &redis));
         let to = at(host.router(family), 6379);
         until("redis answers", || says(host, to, b"PING\r\n", b"+PONG\r\n"));
-        // Many commands at once, as `redis-cli --pipe` sends them: more than a Unix socket has room for.
-        let commands: String = (0..60_000).map(|n| format!("INCRBY sum {n}\r\n")).collect();
-        let sum: u64 = (0..60_000).sum();
-        says(host, to, commands.as_bytes(), format!(":{sum}\r\n").as_bytes()).unwrap();
+        // Many commands at once, as `redis-cli --pipe` sends them: more than a Unix socket has room for. None of their replies is read
+        // before all are sent.
+        let commands: String = (0..COMMANDS).map(|n| format!("INCRBY sum {n}\r\n")).collect();
+        let sum: u64 = (0..COMMANDS).sum();
+        let replies = ask(host, to, commands.as_bytes(), format!(":{sum}\r\n").as_bytes()).unwrap();
+        let count = replies.iter().filter(|byte| **byte == b'\n').count() as u64;
+        assert_eq!(count, COMMANDS, "a reply to each");
         let memcached = ["memcached", "-u", "root", "-p", "11211", "-l", &own];
         let _memcached = Running::start(&mut on_pantala(&folder, &memcached));
         let to = at(host.router(family), 11211);

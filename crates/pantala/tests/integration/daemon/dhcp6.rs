@@ -373,7 +373,47 @@ fn a_router_behind_us_gets_a_part_of_the_delegated_prefix_and_what_is_in_it_reac
     assert!(daemon.end(Signal::TERM));
 }
 
+fn a_router_behind_a_relay_of_others_gets_a_prefix_that_leads_to_the_relay() {
+    if !has("dnsmasq", "dnsmasq-base") || !has("dhclient", "isc-dhcp-client") {
+        return;
+    }
+    let Some(lab) = Lab::new("behind6", Wire::Veth { queues: 1 }) else { return };
+    let folder = lab.folder().display().to_string();
+    let lan = format!(
+        "[[interface]]\nname = \"lan\"\ndevice = \"tap:pt1\"\naddress = \"2001:db8:7::1/64\"\n\
+         [interface.dhcp6_server]\ndelegate = \"2001:db8:5500::/56\"\ndelegate_len = 60\nleases = \"{folder}/leases6\"\n"
+    );
+    lab.write(&format!("forwarding = true\n{}", lab.config(&lan)));
+    let daemon = lab.start();
+    host_is_up(&lab);
+    // The relay, and behind it the router that asks.
+    let script = "#!/bin/sh\n[ -n \"$new_ip6_prefix\" ] && echo \"got=$new_ip6_prefix\" && kill $PPID\nexit 0\n";
+    std::fs::write(lab.folder().join("script"), script).unwrap();
+    let run = format!(
+        "chmod +x {folder}/script; ip -6 addr add 2001:db8:7::2/64 dev pt1 nodad\n\
+         unshare -n sleep 60 & client=$!\n\
+         until [ \"$(readlink /proc/$client/ns/net)\" != \"$(readlink /proc/self/ns/net)\" ]; do :; done\n\
+         ip link add rel0 type veth peer name c0 && ip link set c0 netns $client && ip link set rel0 up\n\
+         ip -6 addr add 2001:db8:8::1/64 dev rel0 nodad\n\
+         nsenter -t $client -n ip link set c0 up\n\
+         until nsenter -t $client -n ip -6 addr show dev c0 -tentative | grep -q fe80 && \
+               ip -6 addr show dev rel0 -tentative | grep -q fe80; do :; done\n\
+         dnsmasq -d -C /dev/null --port=0 --user=root --dhcp-relay=2001:db8:8::1,2001:db8:7::1 \
+             --dhcp-leasefile={folder}/dnsmasq --pid-file= 2> {folder}/said & relay=$!\n\
+         timeout 20 nsenter -t $client -n dhclient -6 -1 -d -P -sf {folder}/script -lf {folder}/l -pf {folder}/p \
+             -cf /dev/null c0 2>&1; kill $client $relay"
+    );
+    let said = on_lan(&lab, &run);
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let relay = std::fs::read_to_string(lab.folder().join("said")).unwrap_or_default();
+    assert!(text.contains("got=2001:db8:5500:f0::/60"), "{text}\n{relay}\n{}", daemon.shows("dhcp"));
+    assert_eq!(delegations(&daemon), [("2001:db8:7::2".to_owned(), "2001:db8:5500:f0::/60".to_owned())]);
+    daemon.shows_line("route -n get 2001:db8:5500:f0::9", "gateway: 2001:db8:7::2");
+    assert!(daemon.end(Signal::TERM));
+}
+
 harness::tests![
+    a_router_behind_a_relay_of_others_gets_a_prefix_that_leads_to_the_relay,
     a_router_behind_us_gets_a_part_of_the_delegated_prefix_and_what_is_in_it_reaches_the_router,
     a_host_gets_an_ipv6_address_from_a_server_behind_a_relay,
     a_delegated_prefix_numbers_the_lan_outlives_a_crash_and_gives_way_to_another_one,
