@@ -43,8 +43,9 @@ fn apache_forks_for_its_connections_and_restarts_under_load() {
              DirectoryIndex index.html\nStartServers 2\nMaxRequestWorkers 8\nMaxConnectionsPerChild 40\n"
         );
         let config = write(&folder, "apache.conf", &text);
-        let _apache =
-            Running::start(&mut on_pantala(&folder, &["apache2", "-f", &config, "-D", "FOREGROUND"]));
+        let mut apache = on_pantala(&folder, &["apache2", "-f", &config, "-D", "FOREGROUND"]);
+        // It passes signals on to its group.
+        let _apache = Running::start(apache.process_group(0));
         let to = at(host.router(family), 8100);
         until("Apache answers", || says(host, to, REQUEST, HELLO));
         let mut curl = Command::new("curl");
