@@ -380,10 +380,11 @@ fn a_router_behind_a_relay_of_others_gets_a_prefix_that_leads_to_the_relay() {
     let Some(lab) = Lab::new("behind6", Wire::Veth { queues: 1 }) else { return };
     let folder = lab.folder().display().to_string();
     let lan = format!(
-        "[[interface]]\nname = \"lan\"\ndevice = \"tap:pt1\"\naddress = \"2001:db8:7::1/64\"\n\
-         [interface.dhcp6_server]\ndelegate = \"2001:db8:5500::/56\"\ndelegate_len = 60\nleases = \"{folder}/leases6\"\n"
+        "socket = \"{}\"\nforwarding = true\n[[interface]]\nname = \"lan\"\ndevice = \"tap:pt1\"\naddress = \"2001:db8:7::1/64\"\n\
+         [interface.dhcp6_server]\ndelegate = \"2001:db8:5500::/56\"\ndelegate_len = 60\nleases = \"{folder}/leases6\"\n",
+        lab.socket().display()
     );
-    lab.write(&format!("forwarding = true\n{}", lab.config(&lan)));
+    lab.write(&lan);
     let daemon = lab.start();
     host_is_up(&lab);
     // The relay, and behind it the router that asks.
