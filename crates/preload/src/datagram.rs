@@ -70,6 +70,12 @@ pub(crate) unsafe fn send(
     let mut head = Head::of(to.unwrap_or(NO_ADDR));
     // SAFETY: the caller's promise.
     unsafe { control::read(message, &mut head) };
+    if let Some(to) = to.or_else(|| (!is_addressed(name)).then_some(name.remote)) {
+        // SAFETY: the caller's promise.
+        if let Err(why) = datagram::check(fd, name, to, unsafe { total(message) }) {
+            return sys::fail(why) as isize;
+        }
+    }
     let is_plain = !is_addressed(name) && to.is_none_or(|to| to == name.remote) && !head.details.any();
     if is_plain {
         return call(libc::SYS_sendmsg, fd, &raw const plain, flags);
@@ -92,6 +98,19 @@ pub(crate) unsafe fn send(
         behind(&mut plain, header.as_ptr().cast_mut(), |message| call(libc::SYS_sendmsg, fd, message, flags))
     };
     without_header(sent)
+}
+
+/// Bytes of a message.
+///
+/// # Safety
+/// `message` is as `sendmsg(2)` needs it.
+unsafe fn total(message: &msghdr) -> usize {
+    if message.msg_iov.is_null() || message.msg_iovlen >= BUFFERS_MAX {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    let all = unsafe { slice::from_raw_parts(message.msg_iov, message.msg_iovlen) };
+    all.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.iov_len))
 }
 
 /// A descriptor that marks a message.

@@ -3,7 +3,7 @@
 //! a file whose descriptor comes with the message. What the program sends begins with its header in either case.
 
 use core::mem::MaybeUninit;
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
@@ -25,6 +25,9 @@ use crate::{Socket, options};
 
 /// Bytes of a message on a pair at the most.
 const MESSAGE_MAX: usize = (64 << 10) + HEAD_LEN;
+/// Bytes behind the header of UDP at the most, and those of an IPv4 header, which is a part of its packet.
+const PAYLOAD_MAX: usize = 65_535 - 8;
+const V4_HEADER: usize = 20;
 
 /// Whether messages of a socket begin with an address.
 #[must_use]
@@ -37,6 +40,28 @@ pub fn is_addressed(name: &Name) -> bool {
 pub fn bound(fd: BorrowedFd<'_>) -> SocketAddr {
     let local = getsockname(fd).ok().and_then(|local: SocketAddrAny| SocketAddr::try_from(local).ok());
     local.filter(|local| local.port() != 0).unwrap_or(NO_ADDR)
+}
+
+/// Checks a datagram of so many bytes that a socket is to send to `to`, as the kernel does before it sends it.
+///
+/// # Errors
+/// `EMSGSIZE`, `EINVAL` of a port 0, `EAFNOSUPPORT`, `EACCES` of a broadcast that the program has not asked for.
+pub fn check(fd: BorrowedFd<'_>, name: &Name, to: SocketAddr, len: usize) -> Result<(), Errno> {
+    let is_v4 = to.ip().to_canonical().is_ipv4();
+    if len > if is_v4 { PAYLOAD_MAX - V4_HEADER } else { PAYLOAD_MAX } {
+        return Err(Errno::MSGSIZE);
+    }
+    if name.local.is_ipv4() && to.is_ipv6() {
+        return Err(Errno::AFNOSUPPORT);
+    }
+    if to.port() == 0 {
+        return Err(Errno::INVAL);
+    }
+    let is_broadcast = to.ip() == IpAddr::V4(Ipv4Addr::BROADCAST);
+    if is_broadcast && !sockopt::socket_broadcast(fd).unwrap_or(false) {
+        return Err(Errno::ACCESS);
+    }
+    Ok(())
 }
 
 /// Makes a socket of the kernel pantala's, which sends to `to`; `None`: it stays the kernel's, and so does the datagram.
@@ -120,6 +145,10 @@ fn read_head(file: &OwnedFd) -> Option<Head> {
 /// # Errors
 /// `EDESTADDRREQ` without a receiver, `EAGAIN`, and those of `sendmsg(2)`.
 pub fn send(fd: BorrowedFd<'_>, name: &Name, head: &Head, bytes: &[u8]) -> Result<usize, Errno> {
+    let to = if head.peer == NO_ADDR { name.remote } else { head.peer };
+    if to != NO_ADDR {
+        check(fd, name, to, bytes.len())?;
+    }
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let is_named = head.peer != NO_ADDR;
     if !is_addressed(name) && (!is_named || head.peer == name.remote) && !head.details.any() {

@@ -156,11 +156,16 @@ pub fn is_ready(fd: BorrowedFd<'_>, what: PollFlags, within: Option<Duration>) -
     Ok(poll(&mut [PollFd::new(&fd, what)], within.as_ref())? > 0)
 }
 
-/// The error with which a connection has ended; `None` if it has not, or in order.
+/// Whether the daemon has ended a connection.
+pub fn has_ended(fd: BorrowedFd<'_>) -> bool {
+    // `poll` reports a hang-up unasked.
+    is_ready(fd, PollFlags::empty(), Some(Duration::ZERO)).unwrap_or(false)
+}
+
+/// The error with which a connection has ended, which is told once; `None` if it has not, or in order.
 pub fn outcome(fd: BorrowedFd<'_>) -> Option<Errno> {
     let Name { role: Role::Stream, id, .. } = name(fd)? else { return None };
-    // `poll` reports a hang-up unasked.
-    if !is_ready(fd, PollFlags::empty(), Some(Duration::ZERO)).unwrap_or(false) {
+    if !has_ended(fd) {
         return None;
     }
     match ask(&Request::Outcome(id)) {

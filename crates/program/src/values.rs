@@ -96,7 +96,8 @@ fn info(fd: BorrowedFd<'_>, name: &Name) -> Result<Vec<u8>, Errno> {
         Role::Listener if ask(&Request::Get { id: name.id, option: SockOpt::AcceptConn })?.value != 0 => {
             LISTEN
         }
-        Role::Stream if stream::outcome(fd).is_none() => SYN_SENT,
+        // Its error is not asked for: it is told once.
+        Role::Stream if !stream::has_ended(fd) => SYN_SENT,
         _ => CLOSE,
     };
     let mut bytes = vec![0; wire::program::INFO_LEN];

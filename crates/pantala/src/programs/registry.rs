@@ -365,10 +365,10 @@ impl Registry {
         errors.insert(held.id, (held.process.uid, why));
     }
 
-    /// Returns how a connection ended; `None` while it has no error.
+    /// Returns how a connection ended, once, as the kernel tells errors; `None` while it has no error.
     pub(super) fn outcome(&self, uid: u32, id: u64) -> Option<Errno> {
-        if let Some((owner, why)) = self.ended.borrow().errors.get(&id) {
-            return if may_see(uid, *owner) { *why } else { Some(Errno::CONNRESET) };
+        if let Some((owner, why)) = self.ended.borrow_mut().errors.get_mut(&id) {
+            return if may_see(uid, *owner) { why.take() } else { Some(Errno::CONNRESET) };
         }
         if self.entries.borrow().contains_key(&id) { None } else { Some(Errno::CONNRESET) }
     }
@@ -476,9 +476,10 @@ pub(super) mod tests {
             held.id
         };
         let first = fail();
-        assert_eq!(registry.outcome(7, first), Some(Errno::TIMEDOUT));
         // Another user does not learn it.
         assert_eq!(registry.outcome(8, first), Some(Errno::CONNRESET));
+        assert_eq!(registry.outcome(7, first), Some(Errno::TIMEDOUT));
+        assert_eq!(registry.outcome(7, first), None, "it was told");
         let last = (0..ENDED_MAX).fold(first, |_, _| fail());
         assert_eq!(registry.outcome(7, first), Some(Errno::CONNRESET));
         assert_eq!(registry.outcome(7, last), Some(Errno::TIMEDOUT));

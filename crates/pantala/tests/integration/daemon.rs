@@ -13,7 +13,7 @@ mod hotplug;
 mod http;
 mod doctor;
 mod init;
-mod lab;
+pub(crate) mod lab;
 mod lifeline;
 mod memif;
 mod pppoe;

@@ -8,6 +8,7 @@ mod std_api;
 mod hosts;
 mod hyper;
 mod netisr;
+mod programs;
 mod stack_only;
 mod timeout;
 mod tasks;
@@ -140,6 +141,7 @@ harness::modules![
     std_api,
     hyper,
     stack_only,
+    programs,
     streams::kernel,
     streams::blocking,
     streams::aio,

@@ -10,6 +10,8 @@ use dev::netns::Netns;
 use pantala::sockets::{Options, Sockets, blocking};
 use pantala::{Interface, Stack, mem};
 use rustix::net::{AddressFamily, SocketType, sockopt};
+use tokio::net::TcpSocket;
+use tokio::runtime::Builder;
 
 use crate::sockets::hosts::{self, Host, Places};
 
@@ -102,7 +104,17 @@ impl Terms {
 /// Longest time without progress before the test has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// As long a queue as std::net asks for.
-const BACKLOG: i32 = 128;
+const BACKLOG: u32 = 128;
+
+/// Where this process finds addresses of pantala, as whose program it runs.
+pub(crate) const PROGRAM_ADDRS: &str = "PANTALA_SUITE_ADDRS";
+
+/// The addresses of both families, if this process is a program on pantala.
+fn program_addrs() -> Option<[IpAddr; 2]> {
+    let text = std::env::var(PROGRAM_ADDRS).ok()?;
+    let (four, six) = text.split_once(',')?;
+    Some([four.parse().unwrap(), six.parse().unwrap()])
+}
 
 /// The kernel's: on loopback, or on two hosts and what watches the server's.
 #[derive(Default)]
@@ -130,7 +142,7 @@ impl Face for Kernel {
     fn addrs(&self) -> [IpAddr; 2] {
         match &self.hosts {
             Some(_) => hosts::addrs(Host::Server, 0),
-            None => [[127, 0, 0, 1].into(), net::Ipv6Addr::LOCALHOST.into()],
+            None => program_addrs().unwrap_or([[127, 0, 0, 1].into(), net::Ipv6Addr::LOCALHOST.into()]),
         }
     }
 
@@ -142,13 +154,20 @@ impl Face for Kernel {
         if addr.is_ipv6() {
             sockopt::set_ipv6_v6only(&socket, terms.only_v6)?;
         }
-        rustix::net::bind(&socket, &addr)?;
-        rustix::net::listen(&socket, BACKLOG)?;
-        Ok(socket.into())
+        // By libc, whose calls a preloaded library meets.
+        let socket = net::TcpStream::from(socket);
+        socket.set_nonblocking(true)?;
+        let socket = TcpSocket::from_std_stream(socket);
+        socket.bind(addr)?;
+        let runtime = Builder::new_current_thread().enable_io().build()?;
+        let _within = runtime.enter();
+        let listener = socket.listen(BACKLOG)?.into_std()?;
+        listener.set_nonblocking(false)?;
+        Ok(listener)
     }
 
     fn linger_not_at_all(stream: &Self::Stream) {
-        sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
+        TcpSocket::from_std_stream(stream.try_clone().unwrap()).set_zero_linger().unwrap();
     }
 
     fn connect(&self, addr: SocketAddr) -> io::Result<Self::Stream> {
