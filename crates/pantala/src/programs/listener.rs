@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 use tokio::task::spawn_local;
 use wire::program::{Name, Options, Role, SockOpt, emit_addr};
 
-use super::pair::{dress, hung_up, pair, send, watched};
+use super::pair::{bound, dress, hung_up, pair, send, watched};
 use super::registry::{Held, Registry};
 use super::relay;
 use crate::sockets::aio::{TcpListener, TcpStream};
@@ -83,6 +83,7 @@ fn connection(
     let (local, remote) = (like(tcp.local_addr()?, of), like(tcp.peer_addr()?, of));
     let (program, ours) = pair(SocketType::STREAM, &Name { role: Role::Stream, id: held.id, local, remote })?;
     dress(&program, &options)?;
+    bound(&ours, &options)?;
     options.set(SockOpt::AcceptConn, 0);
     registry.set_options(held.id, options);
     registry.set_ends(held.id, Some(local), Some(remote));

@@ -42,6 +42,15 @@ pub(super) fn dress(program: &OwnedFd, options: &Options) -> io::Result<()> {
     Ok(())
 }
 
+/// Bounds what waits for a program in our end of a connection's pair by its receive buffer, if it has chosen one: the peer is to
+/// notice that it does not read.
+pub(super) fn bound(ours: impl AsFd, options: &Options) -> io::Result<()> {
+    match options.get(SockOpt::ReceiveBuffer).and_then(|bytes| usize::try_from(bytes).ok()) {
+        Some(bytes) => Ok(sockopt::set_socket_send_buffer_size(ours, bytes)?),
+        None => Ok(()),
+    }
+}
+
 /// Returns the bytes that wait in a pair: for the program, and from it.
 pub(super) fn queued(ours: impl AsFd) -> (u64, u64) {
     let unread = rustix::io::ioctl_fionread(&ours).unwrap_or(0);
@@ -112,4 +121,27 @@ pub(super) async fn hung_up(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// Watches a Unix socket of any type.
 pub(super) fn watched(socket: OwnedFd) -> io::Result<UnixStream> {
     UnixStream::from_std(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::program::{NO_ADDR, Role};
+
+    use super::*;
+
+    #[test]
+    fn no_more_waits_for_a_program_than_its_receive_buffer_has_room_for() {
+        let name = Name { role: Role::Stream, id: 1, local: NO_ADDR, remote: NO_ADDR };
+        let mut options = Options::default();
+        let room = |options: &Options| {
+            let (_program, ours) = pair(SocketType::STREAM, &name).unwrap();
+            bound(&ours, options).unwrap();
+            let sent = || rustix::net::send(&ours, &[7; 1000], rustix::net::SendFlags::NOSIGNAL).ok();
+            core::iter::from_fn(sent).sum::<usize>()
+        };
+        let usual = room(&options);
+        options.set(SockOpt::ReceiveBuffer, 4096);
+        let (small, most) = (room(&options), 4 * 4096);
+        assert!(usual > most && (1..most).contains(&small), "{usual} {small}");
+    }
 }

@@ -19,6 +19,7 @@ use wire::program::{Options, Role, SockOpt};
 
 use super::datagrams::Datagrams;
 use super::options;
+use super::pair::bound;
 use super::process::Process;
 use crate::api::ProgramCounters;
 use crate::sockets::Sockets;
@@ -270,6 +271,13 @@ impl Registry {
         };
         set.unwrap_or(Ok(())).map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::INVAL))?;
         entry.options.set(option, value);
+        if entry.role == Role::Stream
+            && option == SockOpt::ReceiveBuffer
+            && let Some(unix) = entry.unix.upgrade()
+        {
+            // Without this it stays as it was.
+            let _ = bound(&*unix, &entry.options);
+        }
         Ok(())
     }
 

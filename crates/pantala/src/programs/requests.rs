@@ -23,7 +23,7 @@ use wire::program::{
 use super::datagrams::{Before, Datagrams, Ends};
 use super::info::tcp_info;
 use super::options::settings;
-use super::pair::{dress, hung_up, pair, send};
+use super::pair::{bound, dress, hung_up, pair, send};
 use super::process::Process;
 use super::registry::{Admission, Held, Registry};
 use super::{datagrams, listener, relay};
@@ -334,6 +334,7 @@ impl Client {
         let name = Name { role: Role::Stream, id: held.id, local: NO_ADDR, remote };
         let (program, unix) = pair(SocketType::STREAM, &name).map_err(errno)?;
         dress(&program, &set).map_err(errno)?;
+        bound(&unix, &set).map_err(errno)?;
         self.registry.set_options(held.id, set);
         self.registry.set_ends(held.id, None, Some(remote));
         let filler = fill(&program).map_err(errno)?;
