@@ -88,8 +88,11 @@ mod tests {
     fn a_message_of_a_relay_that_holds_none_is_refused() {
         let empty = Builder::relay(Kind::RelayForward, 0, OWN, HOST).into_bytes();
         assert_eq!(Path::unwrap(&empty), None);
-        let whole = Builder::relay(Kind::RelayForward, 0, OWN, HOST).with(option::RELAY_MESSAGE, &[1, 2, 3, 4]);
+        let whole =
+            Builder::relay(Kind::RelayForward, 0, OWN, HOST).with(option::RELAY_MESSAGE, &[1, 2, 3, 4]);
         let whole = whole.into_bytes();
-        assert!((0..whole.len()).all(|len| Path::unwrap(&whole[..len]).is_none_or(|(path, _)| path.0.is_empty())));
+        assert!(
+            (0..whole.len()).all(|len| Path::unwrap(&whole[..len]).is_none_or(|(path, _)| path.0.is_empty()))
+        );
     }
 }

@@ -382,8 +382,7 @@ mod tests {
                 let held = registry.hold(&process(7), Role::Datagram).ok().unwrap();
                 let udp = UdpSocket::bind(&registry.sockets, "192.0.2.1:0").await.unwrap();
                 let ends = Ends::default();
-                let (_, program) =
-                    begin(&registry, held, Rc::new(udp), ends, Before::default()).unwrap();
+                let (_, program) = begin(&registry, held, Rc::new(udp), ends, Before::default()).unwrap();
                 let mut message = Head::of(to).emit().to_vec();
                 message.push(round);
                 rustix::net::send(&program, &message, SendFlags::empty()).unwrap();

@@ -279,7 +279,8 @@ impl Client {
         udp.connect(to).await.map_err(errno)?;
         let ends = Ends { bound, remote: Some(remote) };
         let (local, program) =
-            datagrams::begin(&self.registry, held, udp, ends, self.before(options, &waiting)).map_err(errno)?;
+            datagrams::begin(&self.registry, held, udp, ends, self.before(options, &waiting))
+                .map_err(errno)?;
         Ok(Reply::socket(local, program))
     }
 

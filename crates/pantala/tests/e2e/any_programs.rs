@@ -278,8 +278,7 @@ fn loopback_stays_with_the_kernel_beside_a_supervisor() {
         let port = to.port().to_string();
         let _server = Running::start(&mut any(&folder, &["./static", "echo-datagrams", ip, &port]));
         let said: Said = until("the server on loopback answers", || {
-            let said: Said =
-                any(&folder, &["./static", "ask-datagrams", ip, &port]).output().unwrap().into();
+            let said: Said = any(&folder, &["./static", "ask-datagrams", ip, &port]).output().unwrap().into();
             (said.code == Some(0)).then_some(said)
         });
         assert!(said.out.starts_with(&format!("local {}", family.pick("0.0.0.0", "::"))), "{said:?}");

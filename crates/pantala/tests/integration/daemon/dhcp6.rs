@@ -388,7 +388,8 @@ fn a_router_behind_a_relay_of_others_gets_a_prefix_that_leads_to_the_relay() {
     let daemon = lab.start();
     host_is_up(&lab);
     // The relay, and behind it the router that asks.
-    let script = "#!/bin/sh\n[ -n \"$new_ip6_prefix\" ] && echo \"got=$new_ip6_prefix\" && kill $PPID\nexit 0\n";
+    let script =
+        "#!/bin/sh\n[ -n \"$new_ip6_prefix\" ] && echo \"got=$new_ip6_prefix\" && kill $PPID\nexit 0\n";
     std::fs::write(lab.folder().join("script"), script).unwrap();
     let run = format!(
         "chmod +x {folder}/script; ip -6 addr add 2001:db8:7::2/64 dev pt1 nodad\n\

@@ -86,7 +86,8 @@ fn leases_survive_a_full_disk_and_none_is_given_that_is_not_on_it() {
     let disk = SmallDisk::mount(&lab.folder().join("disk"));
     let file = disk.0.join("leases");
     // A page of leases, without room for one more.
-    let line = |n: u8, name: &str| format!("192.0.2.{n} 02:00:00:00:01:{n:02x} 01{n:02x} 4000000000 {name}\n");
+    let line =
+        |n: u8, name: &str| format!("192.0.2.{n} 02:00:00:00:01:{n:02x} 01{n:02x} 4000000000 {name}\n");
     let mut text: String = (100..170).map(|n| line(n, "-")).collect();
     text += &line(170, &"x".repeat(4080 - text.len() - line(170, "").len()));
     std::fs::write(&file, &text).unwrap();
