@@ -37,6 +37,12 @@ const HINTS: &[(c_int, c_int)] = &[
     (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
 ];
 
+/// Options about one sender of a group, which libc does not have.
+const MCAST_BLOCK_SOURCE: c_int = 43;
+const MCAST_UNBLOCK_SOURCE: c_int = 44;
+const MCAST_JOIN_SOURCE_GROUP: c_int = 46;
+const MCAST_LEAVE_SOURCE_GROUP: c_int = 47;
+
 /// The program has turned `TCP_NODELAY` off at a socket: until then it is on at all, and need not be turned on.
 static WAS_DELAYED: AtomicBool = AtomicBool::new(false);
 
@@ -154,6 +160,9 @@ fn group(name: &Name, option: (c_int, c_int), bytes: &[u8]) -> Option<Result<(),
     let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let v4 = |at: usize| Some(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?));
     let number = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?));
+    if let Some(change) = sender_change(option) {
+        return Some(of_sender(name, option.1, change, bytes));
+    }
     let (group, addr, interface, joins) = match option {
         (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP | libc::IP_DROP_MEMBERSHIP) => {
             let joins = option.1 == libc::IP_ADD_MEMBERSHIP;
@@ -181,13 +190,55 @@ fn group(name: &Name, option: (c_int, c_int), bytes: &[u8]) -> Option<Result<(),
     let (Some(group), Some(addr), Some(interface)) = (group, addr, interface) else {
         return Some(Err(Errno::INVAL));
     };
-    Some(ask(&Request::Group { id: name.id, group: Some(group), addr, interface, joins }).map(drop))
+    Some(
+        ask(&Request::Group { id: name.id, group: Some(group), addr, interface, joins, sender: None }).map(drop),
+    )
+}
+
+/// What an option does with a sender of a group: whether it is added, and whether it is one of those that are blocked.
+const fn sender_change(option: (c_int, c_int)) -> Option<(bool, bool)> {
+    Some(match option {
+        (libc::IPPROTO_IP, libc::IP_ADD_SOURCE_MEMBERSHIP)
+        | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_JOIN_SOURCE_GROUP) => (true, false),
+        (libc::IPPROTO_IP, libc::IP_DROP_SOURCE_MEMBERSHIP)
+        | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_LEAVE_SOURCE_GROUP) => (false, false),
+        (libc::IPPROTO_IP, libc::IP_BLOCK_SOURCE)
+        | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_BLOCK_SOURCE) => (true, true),
+        (libc::IPPROTO_IP, libc::IP_UNBLOCK_SOURCE)
+        | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, MCAST_UNBLOCK_SOURCE) => (false, true),
+        _ => return None,
+    })
+}
+
+/// Listens to a sender of a group, or blocks it, or no longer (RFC 3678 §4 and §5).
+fn of_sender(
+    name: &Name,
+    option: c_int,
+    (joins, is_blocked): (bool, bool),
+    bytes: &[u8],
+) -> Result<(), Errno> {
+    let v4 = |at: usize| Some(IpAddr::from(*bytes.get(at..)?.first_chunk::<4>()?));
+    let addr_at = |at: usize| Some(bytes.get(at..).and_then(addr::parse)?.ip());
+    let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let parts = match option {
+        // `struct group_source_req`: two addresses with room for any, at multiples of eight.
+        MCAST_JOIN_SOURCE_GROUP..=MCAST_LEAVE_SOURCE_GROUP | MCAST_BLOCK_SOURCE | MCAST_UNBLOCK_SOURCE => {
+            let interface = bytes.first_chunk::<4>().map(|number| u32::from_ne_bytes(*number));
+            let at = 8 + size_of::<libc::sockaddr_storage>();
+            addr_at(8).zip(addr_at(at)).zip(interface.map(|interface| (none, interface)))
+        }
+        // `struct ip_mreq_source`.
+        _ => v4(0).zip(v4(8)).zip(v4(4).map(|addr| (addr, 0))),
+    };
+    let ((group, sender), (addr, interface)) = parts.ok_or(Errno::INVAL)?;
+    let sender = Some((sender, is_blocked));
+    ask(&Request::Group { id: name.id, group: Some(group), addr, interface, joins, sender }).map(drop)
 }
 
 /// Groups are sent to by an interface.
 fn chosen(name: &Name, addr: Option<IpAddr>, interface: Option<u32>) -> Result<(), Errno> {
     let (Some(addr), Some(interface)) = (addr, interface) else { return Err(Errno::INVAL) };
-    ask(&Request::Group { id: name.id, group: None, addr, interface, joins: false }).map(drop)
+    ask(&Request::Group { id: name.id, group: None, addr, interface, joins: false, sender: None }).map(drop)
 }
 
 const fn family(name: &Name) -> c_int {

@@ -129,8 +129,10 @@ pub enum Request {
         addr: IpAddr,
         /// Else the one of this number; 0: none is named.
         interface: u32,
-        /// It is joined.
+        /// It is joined; a sender that is to be blocked is.
         joins: bool,
+        /// One sender of the group, and whether all others are listened to instead.
+        sender: Option<(IpAddr, bool)>,
     },
     /// Asks how a connection ended: the reply has its error, 0 while it has none.
     Outcome(u64),
@@ -221,9 +223,11 @@ impl Request {
             Self::Set { id, option, value } => put(9, id).byte(option.number()).bytes(&value.to_be_bytes()),
             Self::Get { id, option } => put(10, id).byte(option.number()),
             Self::Info(id) => put(11, id),
-            Self::Group { id, group, addr, interface, joins } => {
+            Self::Group { id, group, addr, interface, joins, sender } => {
                 let put = put(12, id).byte(group.is_some().into()).ip(group.unwrap_or(NO_ADDR.ip()));
-                put.ip(addr).bytes(&interface.to_be_bytes()).byte(joins.into())
+                let put = put.ip(addr).bytes(&interface.to_be_bytes()).byte(joins.into());
+                let (ip, is_blocked) = sender.unwrap_or((NO_ADDR.ip(), false));
+                put.byte(sender.is_some().into()).ip(ip).byte(is_blocked.into())
             }
         }
         .bytes
@@ -259,8 +263,10 @@ impl Request {
             12 => {
                 let (is_named, group, addr) = (take.byte()? != 0, take.ip()?, take.ip()?);
                 let interface = u32::from_be_bytes(take.array()?);
-                let group = is_named.then_some(group);
-                Self::Group { id, group, addr, interface, joins: take.byte()? != 0 }
+                let (group, joins) = (is_named.then_some(group), take.byte()? != 0);
+                let (is_of_one, ip, is_blocked) = (take.byte()? != 0, take.ip()?, take.byte()? != 0);
+                let sender = is_of_one.then_some((ip, is_blocked));
+                Self::Group { id, group, addr, interface, joins, sender }
             }
             _ => return None,
         })
@@ -418,8 +424,8 @@ mod tests {
                 Request::Set { id, option, value },
                 Request::Get { id, option },
                 Request::Info(id),
-                Request::Group { id, group: Some(one.ip()), addr: two.ip(), interface: 7, joins: value > 0 },
-                Request::Group { id, group: None, addr: two.ip(), interface: 0, joins: false },
+                Request::Group { id, group: Some(one.ip()), addr: two.ip(), interface: 7, joins: value > 0, sender: Some((two.ip(), value < 0)) },
+                Request::Group { id, group: None, addr: two.ip(), interface: 0, joins: false, sender: None },
                 Request::Outcome(id),
                 Request::Local(id),
                 Request::Route(one.ip()),

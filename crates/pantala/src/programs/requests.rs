@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
 
-use net::channel::{Join, Link};
+use net::channel::{Join, Link, Sender};
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use rustix::net::sockopt::socket_send_buffer_size;
@@ -176,8 +176,8 @@ impl Client {
                 let listed = self.registry.info(uid, id).await.ok_or(Errno::NOTCONN)?;
                 Ok(Reply { info: Some(Box::new(tcp_info(&listed))), ..Reply::new() })
             }
-            Request::Group { id, group, addr, interface, joins } => {
-                self.group(id, group, (addr, interface), joins).await
+            Request::Group { id, group, addr, interface, joins, sender } => {
+                self.group(id, group, (addr, interface), (joins, sender)).await
             }
         }
     }
@@ -199,13 +199,18 @@ impl Client {
         id: u64,
         group: Option<IpAddr>,
         (addr, interface): (IpAddr, u32),
-        joins: bool,
+        (joins, sender): (bool, Option<(IpAddr, bool)>),
     ) -> Answer {
         let own = self.registry.datagrams(self.process.uid, id).ok_or(Errno::NOPROTOOPT)?;
         let ifindex = u16::try_from(interface).map_err(|_| Errno::NODEV)?;
         let on = Link { addr, ifindex };
+        let of = match sender {
+            None => Sender::Any,
+            Some((sender, is_blocked)) if is_blocked => Sender::AllBut(sender),
+            Some((sender, _)) => Sender::Only(sender),
+        };
         let done = match group {
-            Some(group) => own.udp().join(Join { group, on, joins }).await,
+            Some(group) => own.udp().join(Join { group, on, joins, of }).await,
             None => own.udp().send_groups_by(on).await,
         };
         done.map(|()| Reply::new()).map_err(errno)

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use net::channel::datagram::{self, DATAGRAM_MAX, HEAD_LOCAL, Head, SendParams};
-use net::channel::{Bind, Command, Join, Link, Question, Setting, Target};
+use net::channel::{Bind, Command, Join, Link, Question, Sender, Setting, Target};
 use net::sock::Error;
 use net::udp::Failure;
 use pkt::byte_channel::{Reader, Writer};
@@ -135,7 +135,7 @@ impl Socket {
     /// Listens to a group on all CPUs, or no longer: a datagram to it comes to the CPU of its sender.
     pub(super) async fn join(&self, wanted: Join) -> io::Result<()> {
         self.ask_all(|question| Command::Join(question, wanted)).await?.map_err(|why| match why {
-            Error::AddrNotAvailable if wanted.joins => error::no_device(),
+            Error::AddrNotAvailable if wanted.joins && wanted.of == Sender::Any => error::no_device(),
             why => error::of(why),
         })
     }

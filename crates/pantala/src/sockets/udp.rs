@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::io;
 
-use net::channel::{Join, Link};
+use net::channel::{Join, Link, Sender};
 
 use super::error;
 
@@ -59,12 +59,12 @@ impl From<net::udp::Failure> for Undelivered {
 
 /// A group of IPv4, on the link of the interface with this address.
 pub(super) const fn group4(group: Ipv4Addr, on: Ipv4Addr, joins: bool) -> Join {
-    Join { group: IpAddr::V4(group), on: link4(on), joins }
+    Join { group: IpAddr::V4(group), on: link4(on), joins, of: Sender::Any }
 }
 
 /// A group of IPv6, on the link of the interface with this number.
 pub(super) fn group6(group: Ipv6Addr, ifindex: u32, joins: bool) -> Join {
-    Join { group: IpAddr::V6(group), on: link6(ifindex), joins }
+    Join { group: IpAddr::V6(group), on: link6(ifindex), joins, of: Sender::Any }
 }
 
 /// The interface with this address.

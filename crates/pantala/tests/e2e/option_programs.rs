@@ -252,7 +252,46 @@ HOPS, LOOP = (18, 19) if v6 else (33, 34)
 g.setsockopt(LEVEL, HOPS, 3)
 assert (g.getsockopt(LEVEL, HOPS), g.getsockopt(LEVEL, LOOP)) == (3, 1)
 g.sendto(b'group', (group, 5353))
-assert g.recv(100) == b'group'
+data, at = g.recvfrom(100)
+assert data == b'group'
+mine = [at[0].split('%')[0]]
+# Senders of it: a group is left by its last one, and none is named twice.
+def storage(ip):
+    at = struct.pack('=HHI16sI', 10, 0, 0, socket.inet_pton(family, ip), 0) if v6 else \
+        struct.pack('=HH4s', 2, 0, socket.inet_aton(ip))
+    return at.ljust(128, bytes(1))
+def sender(option, ip, of=group):
+    g.setsockopt(LEVEL, option, bytes(8) + storage(of) + storage(ip))
+BLOCK, UNBLOCK, JOIN, LEAVE = 43, 44, 46, 47
+other = '2001:db8::99' if v6 else '192.0.2.99'
+def heard():
+    g.sendto(b'again', (group, 5353))
+    return select.select([g], [], [], 0.3)[0] == [g] and g.recv(100) == b'again'
+assert errno(sender, JOIN, own) == 22
+for ip in mine:
+    sender(BLOCK, ip)
+assert not heard()
+assert errno(sender, BLOCK, mine[0]) == 99
+for ip in mine:
+    sender(UNBLOCK, ip)
+assert heard()
+if v6:
+    g.setsockopt(LEVEL, socket.IPV6_LEAVE_GROUP, socket.inet_pton(family, group) + struct.pack('I', 0))
+else:
+    g.setsockopt(LEVEL, socket.IP_DROP_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton(own))
+sender(JOIN, other)
+assert not heard()
+for ip in mine:
+    sender(JOIN, ip)
+assert heard()
+for ip in mine + [other]:
+    sender(LEAVE, ip)
+assert not heard() and errno(sender, LEAVE, other) == 99
+if not v6:
+    g.setsockopt(LEVEL, 39, b''.join(map(socket.inet_aton, (group, own, own))))
+    assert heard()
+    g.setsockopt(LEVEL, 40, b''.join(map(socket.inet_aton, (group, own, own))))
+    assert not heard()
 assert errno(g.setsockopt, LEVEL, 99, 1) == 92
 assert errno(g.setsockopt, socket.IPPROTO_TCP, 1, 1) == 92
 print('done')

@@ -199,7 +199,12 @@ fn command(bytes: &mut Bytes<'_>) -> Command {
             _ => {
                 let (question, group) = (question(bytes), Ipv6Addr::from(u128::from(bytes.word()) << 96));
                 let joins = bytes.byte().is_multiple_of(2);
-                Command::Join(question, Join { group: group.into(), on: link(bytes), joins })
+                let of = match bytes.byte() % 4 {
+                    0 => Sender::Only(Ipv6Addr::LOCALHOST.into()),
+                    1 => Sender::AllBut(Ipv6Addr::LOCALHOST.into()),
+                    _ => Sender::Any,
+                };
+                Command::Join(question, Join { group: group.into(), on: link(bytes), joins, of })
             }
         },
         _ => {

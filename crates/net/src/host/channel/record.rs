@@ -146,6 +146,19 @@ pub struct Join {
     pub on: Link,
     /// From now on, and not no longer.
     pub joins: bool,
+    /// Whose datagrams.
+    pub of: Sender,
+}
+
+/// Senders to a group that a socket listens to, one at a time (RFC 3678 §4.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// All of them.
+    Any,
+    /// This one besides those that were named before.
+    Only(IpAddr),
+    /// All but this one and those that were named before: to be joined is to be blocked.
+    AllBut(IpAddr),
 }
 
 /// A setting of a connection or a socket. Options of single datagrams go with them
@@ -253,8 +266,14 @@ impl Command {
                 Put::new(9).question(question).addr(remote).short(zone).done()
             }
             Self::Vacate(question) => Put::new(10).question(question).done(),
-            Self::Join(question, Join { group, on, joins }) => {
-                Put::new(11).question(question).ip(group).link(on).flag(joins).done()
+            Self::Join(question, Join { group, on, joins, of }) => {
+                let (kind, sender) = match of {
+                    Sender::Any => (0, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+                    Sender::Only(sender) => (2, sender),
+                    Sender::AllBut(sender) => (4, sender),
+                };
+                let put = Put::new(11).question(question).ip(group).link(on);
+                put.byte(kind | u8::from(joins)).ip(sender).done()
             }
             Self::GroupsBy(question, link) => Put::new(12).question(question).link(link).done(),
             Self::Open { listener, backlog } => Put::new(13).number(listener).number(backlog).done(),
@@ -300,10 +319,17 @@ impl Command {
             ),
             9 => Self::Speak { question: take.question(number), remote: take.addr()?, zone: take.short() },
             10 => Self::Vacate(take.question(number)),
-            11 => Self::Join(
-                take.question(number),
-                Join { group: take.ip()?, on: take.link()?, joins: take.flag() },
-            ),
+            11 => {
+                let (question, group, on) = (take.question(number), take.ip()?, take.link()?);
+                let (kind, sender) = (take.byte(), take.ip()?);
+                let of = match kind & !1 {
+                    0 => Sender::Any,
+                    2 => Sender::Only(sender),
+                    4 => Sender::AllBut(sender),
+                    _ => return None,
+                };
+                Self::Join(question, Join { group, on, joins: kind & 1 != 0, of })
+            }
             12 => Self::GroupsBy(take.question(number), take.link()?),
             13 => Self::Open { listener: number, backlog: take.number() },
             _ => return None,

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use pkt::byte_channel::{Broken, Reader, Writer};
 
 use super::datagram::{self, HEAD_LOCAL, Head, SendParams, room};
-use super::record::{Bind, Join, Link, Setting};
+use super::record::{Bind, Join, Link, Sender, Setting};
 use super::setting::prepare_socket;
 use crate::base::count::Count;
 use crate::host::dgram::{To, group_if};
@@ -91,22 +91,20 @@ impl Socket {
         Ok(self.id.replace(id))
     }
 
-    /// Listens to a group, or no longer.
+    /// Listens to a group, or to one of its senders, or no longer.
     ///
     /// # Errors
     ///
-    /// [`Error::AddrInUse`] of a group that it listens to already, and those of [`udp::listen`].
+    /// [`Error::AddrInUse`] of a group that it listens to already, those of [`filter_with`], and those of [`udp::listen`].
     pub(super) fn join(&self, cpu: &mut Cpu, wanted: &Join) -> Result<(), Error> {
-        let &Join { group, on, joins } = wanted;
+        let &Join { group, on, joins, of } = wanted;
         let id = self.id.ok_or(Error::NotFound)?;
         let named = link(cpu, on)?;
         let found = named.or_else(|| group_if(cpu, &self.settings, group));
         let is_it =
             |membership: &Membership| Some(membership.key.ifindex) == found && membership.key.group == group;
-        if joins && udp::memberships(cpu, id).iter().any(is_it) {
-            return Err(Error::AddrInUse);
-        }
-        let filter = if joins { Filter::ALL } else { Filter::NONE };
+        let before = udp::memberships(cpu, id).iter().find(|membership| is_it(membership));
+        let filter = filter_with(before.map(|membership| &membership.filter), of, joins)?;
         udp::listen(cpu, id, &udp::Listen { group, ifindex: named.unwrap_or(0), filter })
     }
 
@@ -253,6 +251,32 @@ fn to(remote: SocketAddr, head: &Head) -> To {
 }
 
 /// The interface that is named; `None` if none is.
+/// The source filter of a member with one sender more or less, or of one that joins or leaves the group.
+///
+/// # Errors
+///
+/// [`Error::AddrInUse`] of a group that it listens to already; [`Error::AddrNotAvailable`] of a sender that is named already, or not;
+/// [`Error::BadAddress`] where the filter names the others: some senders, or all but some.
+fn filter_with(before: Option<&Filter>, of: Sender, joins: bool) -> Result<Filter, Error> {
+    let (sender, excludes) = match of {
+        Sender::Any if joins && before.is_some() => return Err(Error::AddrInUse),
+        Sender::Any => return Ok(if joins { Filter::ALL } else { Filter::NONE }),
+        Sender::Only(sender) => (sender, false),
+        Sender::AllBut(sender) => (sender, true),
+    };
+    let mut sources = match before {
+        Some(filter) if filter.excludes() == excludes => filter.sources().to_vec(),
+        None if !excludes => Vec::new(),
+        _ => return Err(Error::BadAddress),
+    };
+    if sources.contains(&sender) == joins {
+        return Err(Error::AddrNotAvailable);
+    }
+    sources.retain(|known| *known != sender);
+    sources.extend(joins.then_some(sender));
+    Ok(if excludes { Filter::except(sources) } else { Filter::only(sources) })
+}
+
 fn link(cpu: &Cpu, Link { addr, ifindex }: Link) -> Result<Option<IfIndex>, Error> {
     let is_it = |ifnet: &&Ifnet| match addr.is_unspecified() {
         true => ifnet.index == ifindex,
@@ -283,5 +307,31 @@ fn put(to: &mut Writer, received: &Received, pieces: [&[u8]; 2]) -> (bool, Resul
         Ok(true) => (true, Ok(Put::Whole)),
         Ok(false) => (false, Ok(Put::NoRoom(head.room()))),
         Err(broken) => (false, Err(broken)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::{addr4, addr6};
+
+    #[test]
+    fn a_source_filter_has_one_sender_more_or_less_and_never_both_kinds() {
+        for [one, two] in [[1, 2].map(|n| addr4(1, n).into()), [1, 2].map(|n| IpAddr::from(addr6(1, n)))] {
+            let only = filter_with(None, Sender::Only(one), true).unwrap();
+            assert_eq!(only, Filter::only([one]));
+            let both = filter_with(Some(&only), Sender::Only(two), true).unwrap();
+            assert_eq!(both, Filter::only([one, two]));
+            assert_eq!(filter_with(Some(&only), Sender::Only(one), true), Err(Error::AddrNotAvailable));
+            assert_eq!(filter_with(Some(&only), Sender::Only(two), false), Err(Error::AddrNotAvailable));
+            assert_eq!(filter_with(Some(&only), Sender::AllBut(two), true), Err(Error::BadAddress));
+            assert!(filter_with(Some(&only), Sender::Only(one), false).unwrap().is_none(), "it leaves");
+            let all = filter_with(None, Sender::Any, true).unwrap();
+            assert_eq!(filter_with(Some(&all), Sender::Any, true), Err(Error::AddrInUse));
+            let most = filter_with(Some(&all), Sender::AllBut(one), true).unwrap();
+            assert_eq!(most, Filter::except([one]));
+            assert_eq!(filter_with(Some(&most), Sender::AllBut(one), false), Ok(Filter::ALL));
+            assert_eq!(filter_with(None, Sender::AllBut(one), true), Err(Error::BadAddress));
+        }
     }
 }

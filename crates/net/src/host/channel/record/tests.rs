@@ -37,7 +37,8 @@ fn commands() -> Vec<Command> {
         let bind =
             Bind { addr, zone, only_v6: addr.is_ipv6(), is_shared: addr.is_ipv4(), bind_any: addr.is_ipv6() };
         let on = Link { addr: addr.ip(), ifindex: 9 };
-        let join = Join { group: addr.ip(), on, joins: true };
+        let of = Sender::Only(addr.ip());
+        let join = Join { group: addr.ip(), on, joins: true, of };
         all.push(Command::Bind(question, bind));
         all.push(Command::Speak { question, remote: addr, zone });
         all.push(Command::Join(question, join));
