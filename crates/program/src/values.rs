@@ -191,7 +191,8 @@ fn group(name: &Name, option: (c_int, c_int), bytes: &[u8]) -> Option<Result<(),
         return Some(Err(Errno::INVAL));
     };
     Some(
-        ask(&Request::Group { id: name.id, group: Some(group), addr, interface, joins, sender: None }).map(drop),
+        ask(&Request::Group { id: name.id, group: Some(group), addr, interface, joins, sender: None })
+            .map(drop),
     )
 }
 

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use net::channel::{
-    Bind, Client, Command, Connect, Join, Link, Listen, Question, Setting, Size, Target, channel,
+    Bind, Client, Command, Connect, Join, Link, Listen, Question, Sender, Setting, Size, Target, channel,
 };
 use net::count::Count;
 use net::msg::Notifier;

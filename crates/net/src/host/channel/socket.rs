@@ -312,6 +312,8 @@ fn put(to: &mut Writer, received: &Received, pieces: [&[u8]; 2]) -> (bool, Resul
 
 #[cfg(test)]
 mod tests {
+    use core::net::IpAddr;
+
     use super::*;
     use crate::testkit::{addr4, addr6};
 

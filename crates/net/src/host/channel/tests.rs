@@ -195,7 +195,10 @@ fn a_client_that_reads_no_responses_is_not_read_and_none_is_lost() {
     let count = u32::try_from(ANSWERS_MAX + 3 * RECORDS).unwrap();
     for serial in 0..count {
         let question = Question { lane: tx.lane(), serial };
-        client.push(&Command::Join(question, Join { group, on, joins: serial.is_multiple_of(2), of: Sender::Any }));
+        client.push(&Command::Join(
+            question,
+            Join { group, on, joins: serial.is_multiple_of(2), of: Sender::Any },
+        ));
     }
     for _ in 0..100 {
         client.publish().unwrap();
