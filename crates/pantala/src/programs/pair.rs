@@ -136,7 +136,7 @@ mod tests {
         let room = |options: &Options| {
             let (_program, ours) = pair(SocketType::STREAM, &name).unwrap();
             bound(&ours, options).unwrap();
-            let sent = || rustix::net::send(&ours, &[7; 1000], rustix::net::SendFlags::NOSIGNAL).ok();
+            let sent = || rustix::net::send(&ours, &[7; 1000], SendFlags::NOSIGNAL).ok();
             core::iter::from_fn(sent).sum::<usize>()
         };
         let usual = room(&options);
