@@ -142,7 +142,9 @@ impl Face for Kernel {
     fn addrs(&self) -> [IpAddr; 2] {
         match &self.hosts {
             Some(_) => hosts::addrs(Host::Server, 0),
-            None => program_addrs().unwrap_or([[127, 0, 0, 1].into(), net::Ipv6Addr::LOCALHOST.into()]),
+            None => {
+                program_addrs().unwrap_or_else(|| [[127, 0, 0, 1].into(), net::Ipv6Addr::LOCALHOST.into()])
+            }
         }
     }
 
