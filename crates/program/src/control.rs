@@ -154,7 +154,7 @@ mod tests {
             let mut again = Head::of(peer);
             read(control.bytes(), &mut again);
             assert!(again == head && !control.is_cut);
-            let small = Control::of(&head, 20);
+            let small = Control::of(&head, 16);
             assert!(small.is_cut && small.bytes().is_empty());
             read(&control.bytes()[..30], &mut again);
         }
