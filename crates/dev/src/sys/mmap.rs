@@ -2,9 +2,11 @@
 #![expect(unsafe_code, reason = "mmap and munmap are unsafe; this file makes a value that owns a mapping")]
 
 use core::ptr::{self, NonNull};
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -55,6 +57,25 @@ impl Mapping {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: no address is given, so no existing mapping is replaced.
         let start = unsafe { mmap(ptr::null_mut(), len, READ_WRITE, flags, fd, offset) }?;
+        Self::owning(start.cast(), len, Pages::Base)
+    }
+
+    /// Memory with machine code: it can be executed, and written by nobody, at no time.
+    ///
+    /// It is a file in memory that is sealed before it is mapped: systemd's `MemoryDenyWriteExecute` lets no memory that
+    /// could be written become executable.
+    ///
+    /// # Errors
+    /// The errors of `memfd_create(2)` and `mmap(2)`; `InvalidInput` if there is no code.
+    pub fn executable(code: &[u8]) -> io::Result<Self> {
+        let len = code.len().next_multiple_of(4096);
+        let mut file = File::from(memfd_create("code", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
+        file.write_all(code)?;
+        ftruncate(&file, len as u64)?;
+        fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::EXEC, MapFlags::PRIVATE | MapFlags::POPULATE);
+        // SAFETY: no address is given, so no existing mapping is replaced.
+        let start = unsafe { mmap(ptr::null_mut(), len, protection, flags, &file, 0) }?;
         Self::owning(start.cast(), len, Pages::Base)
     }
 

@@ -1,8 +1,8 @@
 //! Object files and programs out of any bytes: what holds whatever they say. Called by tests and by `fuzz/`.
 
-use net::driver::Occasion;
+use net::driver::{Occasion, Verdict};
 use net::time::Instant;
-use pkt::{Arena, Pkt, Pool};
+use pkt::{Arena, Flags, Pkt, Pool};
 
 use super::object::{MapDef, Object};
 use super::vm::InProcess;
@@ -42,20 +42,37 @@ fn unpinned(def: MapDef) -> MapDef {
     MapDef { pinned: false, ..def }
 }
 
-/// Runs a program on a frame, twice; the frame is whole afterwards, and its buffer comes back.
+/// The observable results of a program: verdicts, frames with their headroom and flags, values of maps.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    verdicts: Vec<Verdict>,
+    frames: Vec<(usize, Vec<u8>, Flags)>,
+    values: Vec<Vec<u8>>,
+}
+
+/// Runs a program as machine code and in the interpreter: both do the same.
 fn run(object: &Object) {
-    let Ok(program) = InProcess::new(object, 2) else { return };
-    let Ok(mut pools) = Arena::carve(1, 4, false) else { return };
-    let Some(mut pool) = pools.pop() else { return };
+    let both = [InProcess::new(object, 2), InProcess::without_compiler(object, 2)];
+    let [Ok(compiled), Ok(interpreted)] = both else { return };
+    let (compiled, interpreted) = (outcome(&compiled), outcome(&interpreted));
+    assert_eq!(compiled, interpreted, "machine code and interpreter differ");
+}
+
+/// Runs a program on a frame, twice; the frame is whole afterwards, and its buffer comes back.
+fn outcome(program: &InProcess) -> Option<Outcome> {
+    let mut pool = Arena::carve(1, 4, false).ok()?.pop()?;
     let mut ring = program.on_ring(1);
+    let (mut verdicts, mut frames) = (Vec::new(), Vec::new());
     for cpu in 0..2 {
-        let Some(mut frame) = frame(&mut pool) else { return };
+        let mut frame = frame(&mut pool)?;
         let occasion = Occasion { now: Instant::from_ns(1), ifindex: 1, queue: 0, cpu };
-        let _ = ring.run(&occasion, &mut frame);
+        verdicts.push(ring.run(&occasion, &mut frame));
         assert!(frame.len() >= 14 && frame.len() == frame.head().len(), "a frame has its header");
+        frames.push((frame.headroom(), frame.head().to_vec(), frame.flags));
         pool.give(frame);
     }
     assert!(pool.free() == pool.total() && program.verdicts().iter().sum::<u64>() == 2);
+    Some(Outcome { verdicts, frames, values: program.values() })
 }
 
 /// A frame of UDP over IPv4.
@@ -65,5 +82,6 @@ fn frame(pool: &mut Pool) -> Option<Pkt> {
     bytes.fill(7);
     bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
     bytes[23] = 17;
+    frame.flags.set(Flags::HASH);
     Some(frame)
 }

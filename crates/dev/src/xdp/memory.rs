@@ -69,6 +69,15 @@ impl Memory {
         Ok(Self { map: Mapping::shared(map, len.next_multiple_of(PAGE), 0)?, len })
     }
 
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All of it, for machine code that checks its accesses.
+    pub(super) fn whole(&self) -> (*mut u8, usize) {
+        (self.map.start().as_ptr(), self.len)
+    }
+
     /// Address of `bytes` bytes at `at`, if they lie in the memory.
     #[inline]
     fn at(&self, at: u64, bytes: u64) -> Option<NonNull<u8>> {

@@ -15,6 +15,11 @@
 mod alu;
 mod code;
 mod helpers;
+#[cfg(target_arch = "x86_64")]
+mod jit;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "vm/no_jit.rs"]
+mod jit;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,9 +31,10 @@ use pkt::{BUF_LEN, Flags, Pkt};
 
 use self::alu::{alu32, alu64, byte_order, jumps32, jumps64};
 use self::code::{Class, Code, Op};
+use self::jit::{Compiled, Ring};
 use super::maps::{Map, MapError};
 use super::memory::Change;
-use super::object::Object;
+use super::object::{MAPS_MAX, Object};
 pub use code::CodeError;
 
 /// Instructions that a program may run for one packet.
@@ -39,6 +45,7 @@ const STACK_LEN: usize = 512;
 const PACKET_AT: u64 = 0x1_0000;
 const STACK: u64 = 1;
 const CONTEXT: u64 = 2;
+const CONTEXT_LEN: usize = 24;
 const VALUES: u64 = 3;
 const MAPS: u64 = 0xffff_ffff;
 
@@ -49,6 +56,8 @@ pub struct InProcess(Arc<Shared>);
 /// The parts of a program that its rings share.
 struct Shared {
     code: Code,
+    /// Machine code, where there is a compiler for it.
+    compiled: Option<Compiled>,
     maps: Vec<Map>,
     /// Counts of each ring, which alone writes them.
     verdicts: Mutex<Vec<Arc<Verdicts>>>,
@@ -85,6 +94,8 @@ struct OnRing {
     shared: Arc<Shared>,
     verdicts: Arc<Verdicts>,
     machine: Machine,
+    /// Memory of the machine code.
+    compiled: Option<Ring>,
 }
 
 /// The state of a program while it runs.
@@ -112,6 +123,28 @@ impl InProcess {
     /// # Errors
     /// [`InProcessError`], if it uses what is only in the kernel.
     pub fn new(object: &Object, cpus: u16) -> Result<Self, InProcessError> {
+        let shared = Self::interpreted(object, cpus)?;
+        let is_known = shared.maps.len() <= MAPS_MAX;
+        let compiled = is_known.then(|| Compiled::new(&shared.code)).flatten();
+        Ok(Self(Arc::new(Shared { compiled, ..shared })))
+    }
+
+    /// Prepares a program that is interpreted, although it could be compiled.
+    pub(super) fn without_compiler(object: &Object, cpus: u16) -> Result<Self, InProcessError> {
+        Ok(Self(Arc::new(Self::interpreted(object, cpus)?)))
+    }
+
+    /// The values of all maps.
+    pub(super) fn values(&self) -> Vec<Vec<u8>> {
+        let all = self.0.maps.iter().map(|map| {
+            let mut bytes = vec![0; map.values.len()];
+            map.values.read(0, &mut bytes).map_or_else(Vec::new, |()| bytes)
+        });
+        all.collect()
+    }
+
+    /// Prepares a program for the interpreter.
+    fn interpreted(object: &Object, cpus: u16) -> Result<Shared, InProcessError> {
         let maps = object.maps.iter().map(|def| Map::new(def, u64::from(cpus.max(1))));
         let maps = maps.collect::<Result<Vec<_>, _>>()?;
         let there = |number: i32| usize::try_from(number).ok().filter(|at| *at < maps.len());
@@ -121,7 +154,7 @@ impl InProcess {
             there(number).map(|at| Machine::address_of(at, offset))
         };
         let code = Code::new(&object.insns, map, value)?;
-        Ok(Self(Arc::new(Shared { code, maps, verdicts: Mutex::default() })))
+        Ok(Shared { code, compiled: None, maps, verdicts: Mutex::default() })
     }
 
     /// Whether a program can run in a process. Its maps are not pinned.
@@ -151,7 +184,8 @@ impl InProcess {
             seed: seed | 1,
             has_written: false,
         };
-        Box::new(OnRing { shared: Arc::clone(&self.0), verdicts, machine })
+        let compiled = self.0.compiled.is_some().then(|| Ring::new(&self.0));
+        Box::new(OnRing { shared: Arc::clone(&self.0), verdicts, machine, compiled })
     }
 
     /// Packets of each verdict so far: aborted, dropped, passed, reflected, redirected.
@@ -164,11 +198,14 @@ impl InProcess {
 
 impl FrameProgram for OnRing {
     fn run(&mut self, occasion: &Occasion, frame: &mut Pkt) -> Verdict {
-        let Self { shared, verdicts, machine } = self;
+        let Self { shared, verdicts, machine, compiled } = self;
         machine.occasion = *occasion;
         (machine.pending, machine.has_written) = (None, false);
         let before = (frame.headroom(), frame.len());
-        let result = machine.interpret(shared, frame).unwrap_or(0);
+        let result = match (&shared.compiled, compiled) {
+            (Some(code), Some(ring)) => code.run(ring, machine, shared, frame),
+            _ => machine.interpret(shared, frame).unwrap_or(0),
+        };
         if machine.has_written || (frame.headroom(), frame.len()) != before {
             // What was known of the flow may not be true any more.
             frame.flags.clear(Flags::HASH.with(Flags::CSUM_GOOD));
@@ -197,16 +234,14 @@ impl Machine {
         let (mut at, mut left) = (0_usize, STEPS_MAX);
         loop {
             let op = ops.get(at).ok_or(Fault)?;
-            left = left.checked_sub(1).ok_or(Fault)?;
+            left = left.checked_sub(op.steps).ok_or(Fault)?;
             at += 1;
             let (dst, src) = (usize::from(op.dst & 15), usize::from(op.src & 15));
             let r = &mut self.registers;
             match op.class {
-                Class::Alu64K => r[dst] = alu64(op, r[dst], op.constant),
-                Class::Alu64X => r[dst] = alu64(op, r[dst], r[src]),
-                Class::Alu32K => r[dst] = alu32(op, r[dst], op.constant),
-                Class::Alu32X => r[dst] = alu32(op, r[dst], r[src]),
-                Class::End => r[dst] = byte_order(op.code, op.constant, r[dst]),
+                Class::Alu64K | Class::Alu64X | Class::Alu32K | Class::Alu32X | Class::End => {
+                    self.arithmetic(op);
+                }
                 Class::Wide => {
                     r[dst] = op.constant;
                     at += 1;
@@ -236,7 +271,11 @@ impl Machine {
                     self.store(shared, to, op.code, op.constant, frame)?;
                 }
                 Class::Atomic => self.atomic(shared, op)?,
-                Class::Helper => self.registers[0] = self.help(shared, op.constant, frame)?,
+                Class::Helper => {
+                    let answer = self.help(shared, op.constant, frame)?;
+                    // As the kernel's verifier has it, arguments are gone.
+                    self.registers[..6].copy_from_slice(&[answer, 0, 0, 0, 0, 0]);
+                }
                 Class::Call => at = self.enter(at, op)?,
                 Class::Exit => match self.leave() {
                     Some(back) => at = back,
@@ -244,6 +283,18 @@ impl Machine {
                 },
             }
         }
+    }
+
+    #[inline(always)]
+    fn arithmetic(&mut self, op: &Op) {
+        let (dst, src, r) = (usize::from(op.dst & 15), usize::from(op.src & 15), &mut self.registers);
+        r[dst] = match op.class {
+            Class::Alu64K => alu64(op, r[dst], op.constant),
+            Class::Alu64X => alu64(op, r[dst], r[src]),
+            Class::Alu32K => alu32(op, r[dst], op.constant),
+            Class::Alu32X => alu32(op, r[dst], r[src]),
+            _ => byte_order(op.code, op.constant, r[dst]),
+        };
     }
 
     /// Enters another function, with the next part of the stack.
@@ -314,17 +365,14 @@ impl Machine {
         }
     }
 
-    /// A word of `struct xdp_md`.
+    /// Reads of `struct xdp_md`.
     fn context(&self, at: u64, bytes: u64, frame: &Pkt) -> Result<u64, Fault> {
-        let (from, end) = limits(frame);
-        match (at, bytes) {
-            (0 | 8, 4) => Ok(PACKET_AT + from),
-            (4, 4) => Ok(PACKET_AT + end),
-            (12, 4) => Ok(u64::from(self.occasion.ifindex)),
-            (16, 4) => Ok(u64::from(self.occasion.queue)),
-            (20, 4) => Ok(0),
-            _ => Err(Fault),
+        let words = context(&self.occasion, frame);
+        let mut context = [0; CONTEXT_LEN];
+        for (word, into) in words.iter().zip(context.as_chunks_mut::<4>().0) {
+            *into = word.to_le_bytes();
         }
+        read(&context, within(at, bytes, 0, CONTEXT_LEN as u64)?, bytes)
     }
 
     /// Changes a word of a map or of the stack.
@@ -381,6 +429,15 @@ impl Machine {
     const fn address_of(map: usize, at: u64) -> u64 {
         (VALUES + map as u64) << 32 | at
     }
+}
+
+/// `struct xdp_md`: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
+#[inline]
+fn context(occasion: &Occasion, frame: &Pkt) -> [u32; CONTEXT_LEN / 4] {
+    let (from, end) = limits(frame);
+    // A buffer has few bytes.
+    let [from, end] = [from, end].map(|at| u32::try_from(PACKET_AT + at).unwrap_or(0));
+    [from, end, from, occasion.ifindex.into(), occasion.queue.into(), 0]
 }
 
 /// Where the packet's bytes in its first buffer begin and end.

@@ -21,6 +21,9 @@ pub(super) struct Op {
     pub(super) offset: i16,
     /// Where a jump or call goes.
     pub(super) target: u32,
+    /// Instructions from here to the next that a jump leads to or follows; 0 if this is not the first of them. They are
+    /// charged at once.
+    pub(super) steps: u32,
     /// A constant, extended with its sign.
     pub(super) constant: u64,
 }
@@ -114,7 +117,7 @@ impl Code {
                     _ => None,
                 };
                 let constant = constant.filter(|_| dst < FRAME).ok_or(wrong)?;
-                let op = Op { class: Class::Wide, code: 0, dst, src: 0, offset: 0, target: 0, constant };
+                let op = Op { class: Class::Wide, code: 0, dst, src: 0, offset: 0, target: 0, steps: 0, constant };
                 // The second half is never reached: jumps into it are refused.
                 ops.extend([op, Op { class: Class::Exit, code: 1, ..op }]);
                 at += 2;
@@ -126,20 +129,42 @@ impl Code {
         let is_target = |target: u32| {
             ops.get(target as usize).is_some_and(|op: &Op| op.class != Class::Exit || op.code == 0)
         };
-        let jumps = |op: &Op| {
-            matches!(
-                op.class,
-                Class::Jump64K
-                    | Class::Jump64X
-                    | Class::Jump32K
-                    | Class::Jump32X
-                    | Class::Always
-                    | Class::Call
-            )
-        };
-        match ops.iter().position(|op| jumps(op) && !is_target(op.target)) {
+        match ops.iter().position(|op| op.class.leads() && !is_target(op.target)) {
             Some(at) => Err(CodeError::Jump(at)),
-            None => Ok(Self(ops.into())),
+            None => {
+                count_steps(&mut ops);
+                Ok(Self(ops.into()))
+            }
+        }
+    }
+}
+
+impl Class {
+    /// Whether it has a target.
+    pub(super) const fn leads(self) -> bool {
+        matches!(
+            self,
+            Self::Jump64K | Self::Jump64X | Self::Jump32K | Self::Jump32X | Self::Always | Self::Call
+        )
+    }
+}
+
+/// Finds the blocks of a program: runs of instructions of which all or none are executed, but for errors.
+fn count_steps(ops: &mut [Op]) {
+    let mut is_first = vec![false; ops.len() + 1];
+    is_first[0] = true;
+    for (at, op) in ops.iter().enumerate() {
+        if op.class.leads() {
+            is_first[op.target as usize] = true;
+        }
+        is_first[at + 1] |= op.class.leads() || op.class == Class::Exit && op.code == 0;
+    }
+    let mut steps = 0;
+    for (op, is_first) in ops.iter_mut().zip(is_first).rev() {
+        // The second half of a wide load is no instruction.
+        steps += u32::from(op.class != Class::Exit || op.code == 0);
+        if is_first {
+            (op.steps, steps) = (steps, 0);
         }
     }
 }
@@ -149,7 +174,7 @@ fn decode(insn: Insn, at: usize) -> Option<Result<Op, CodeError>> {
     let (opcode, dst, src, offset, immediate) = insn.parts();
     let (operation, by_register) = (opcode & 0xf0, opcode & 0x08 != 0);
     let constant = i64::from(immediate).cast_unsigned();
-    let op = Op { class: Class::Exit, code: operation, dst, src, offset, target: 0, constant };
+    let op = Op { class: Class::Exit, code: operation, dst, src, offset, target: 0, steps: 0, constant };
     if dst > FRAME || src > FRAME {
         return None;
     }

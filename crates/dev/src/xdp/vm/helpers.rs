@@ -71,7 +71,7 @@ impl Machine {
     }
 
     #[inline]
-    fn lookup(&self, shared: &Shared, map: u64, key_at: u64, frame: &mut Pkt) -> Result<u64, Fault> {
+    pub(super) fn lookup(&self, shared: &Shared, map: u64, key_at: u64, frame: &mut Pkt) -> Result<u64, Fault> {
         let mut key = [0; KEY_MAX];
         let (map, key_len) = self.key_of(shared, map, key_at, &mut key, frame)?;
         let found = shared.maps[map].lookup(&key[..key_len], u64::from(self.occasion.cpu));
