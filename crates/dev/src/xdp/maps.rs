@@ -145,12 +145,32 @@ impl Map {
         matches!(self.kind, Kind::Sockets)
     }
 
+    /// Entries, and bytes from one to the next, of an array with one value for all CPUs.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn array(&self) -> Option<(i32, i32)> {
+        let is_plain = matches!(self.kind, Kind::Array) && self.copies == 1;
+        is_plain.then(|| Some((self.entries.try_into().ok()?, self.stride.try_into().ok()?))).flatten()
+    }
+
     /// Where the value of a key is in [`Self::values`].
     #[inline]
     pub(super) fn lookup(&self, key: &[u8], cpu: u64) -> Option<u64> {
         let entry = match &self.kind {
             Kind::Array => u32::from_le_bytes(*key.first_chunk()?),
             Kind::Hash(table) => table.find(key)?,
+            Kind::Sockets => return None,
+        };
+        (entry < self.entries).then(|| self.value_at(entry, cpu))
+    }
+
+    /// As [`Self::lookup`], with a key of four or eight bytes.
+    #[inline]
+    pub(super) fn lookup_word(&self, key: u64, cpu: u64) -> Option<u64> {
+        let entry = match &self.kind {
+            Kind::Array => u32::try_from(key).ok()?,
+            Kind::Hash(table) => table.find_by(hash_word(table.secret, table.secret, key), |at| {
+                self.key_size <= 8 && table.keys.load(u64::from(at) << 3, 8) == Some(key)
+            })?,
             Kind::Sockets => return None,
         };
         (entry < self.entries).then(|| self.value_at(entry, cpu))
@@ -218,14 +238,16 @@ impl Table {
     /// The chain of a key.
     #[inline]
     fn head(&self, key: &[u8]) -> &AtomicU32 {
-        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut hash = self.secret;
-        for part in key.chunks(8) {
+        let hash = key.chunks(8).fold(self.secret, |hash, part| {
             let mut word = [0; 8];
             word[..part.len()].copy_from_slice(part);
-            hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(FACTOR ^ self.secret << 1);
-            hash ^= hash >> 32;
-        }
+            hash_word(self.secret, hash, u64::from_le_bytes(word))
+        });
+        self.chain(hash)
+    }
+
+    #[inline]
+    fn chain(&self, hash: u64) -> &AtomicU32 {
         let at = usize::try_from(hash).unwrap_or(0) & (self.heads.len() - 1);
         &self.heads[at]
     }
@@ -242,13 +264,22 @@ impl Table {
         })
     }
 
-    #[inline]
     fn find(&self, key: &[u8]) -> Option<u32> {
-        let mut link = self.head(key).load(Ordering::Acquire);
+        self.find_in(self.head(key), |entry| self.has(entry, key))
+    }
+
+    #[inline]
+    fn find_by(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        self.find_in(self.chain(hash), is_it)
+    }
+
+    #[inline]
+    fn find_in(&self, head: &AtomicU32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut link = head.load(Ordering::Acquire);
         for _ in 0..STEPS_MAX {
             // Links are one more than entries.
             let entry = link.checked_sub(1)?;
-            if self.has(entry, key) {
+            if is_it(entry) {
                 if let Some(used) = self.used.as_ref().and_then(|used| used.get(entry as usize)) {
                     used.store(1, Ordering::Relaxed);
                 }
@@ -328,6 +359,14 @@ impl Table {
         }
         None
     }
+}
+
+/// Stirs a word of a key into its hash, which begins with the table's secret.
+#[inline]
+const fn hash_word(secret: u64, hash: u64, word: u64) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let hash = (hash ^ word).wrapping_mul(FACTOR ^ secret << 1);
+    hash ^ hash >> 32
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ use self::code::{Class, Code, Op};
 use self::jit::{Compiled, Ring};
 use super::maps::{Map, MapError};
 use super::memory::Change;
-use super::object::{MAPS_MAX, Object};
+use super::object::Object;
 pub use code::CodeError;
 
 /// Instructions that a program may run for one packet.
@@ -124,8 +124,7 @@ impl InProcess {
     /// [`InProcessError`], if it uses what is only in the kernel.
     pub fn new(object: &Object, cpus: u16) -> Result<Self, InProcessError> {
         let shared = Self::interpreted(object, cpus)?;
-        let is_known = shared.maps.len() <= MAPS_MAX;
-        let compiled = is_known.then(|| Compiled::new(&shared.code)).flatten();
+        let compiled = Compiled::new(&shared.code, &shared.maps);
         Ok(Self(Arc::new(Shared { compiled, ..shared })))
     }
 

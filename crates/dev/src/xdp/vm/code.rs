@@ -139,6 +139,11 @@ impl Code {
     }
 }
 
+impl Op {
+    pub(super) const NONE: Self =
+        Self { class: Class::Exit, code: 0, dst: 0, src: 0, offset: 0, target: 0, steps: 0, constant: 0 };
+}
+
 impl Class {
     /// Whether it has a target.
     pub(super) const fn leads(self) -> bool {

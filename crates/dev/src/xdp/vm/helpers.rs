@@ -71,11 +71,26 @@ impl Machine {
     }
 
     #[inline]
-    pub(super) fn lookup(&self, shared: &Shared, map: u64, key_at: u64, frame: &mut Pkt) -> Result<u64, Fault> {
-        let mut key = [0; KEY_MAX];
-        let (map, key_len) = self.key_of(shared, map, key_at, &mut key, frame)?;
-        let found = shared.maps[map].lookup(&key[..key_len], u64::from(self.occasion.cpu));
-        Ok(found.map_or(0, |at| Self::address_of(map, at)))
+    fn lookup(
+        &self,
+        shared: &Shared,
+        map: u64,
+        key_at: u64,
+        frame: &mut Pkt,
+    ) -> Result<u64, Fault> {
+        let number = self.map_of(shared, map)?;
+        let (map, cpu) = (&shared.maps[number], u64::from(self.occasion.cpu));
+        let found = match map.key_size {
+            4 => map.lookup_word(self.load(shared, key_at, 4, frame)?, cpu),
+            8 => map.lookup_word(self.load(shared, key_at, 8, frame)?, cpu),
+            key_len => {
+                let mut key = [0; KEY_MAX];
+                let key = &mut key[..key_len];
+                self.copy_out(shared, key_at, key, frame)?;
+                map.lookup(key, cpu)
+            }
+        };
+        Ok(found.map_or(0, |at| Self::address_of(number, at)))
     }
 
     fn update(

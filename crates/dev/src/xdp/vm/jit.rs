@@ -19,7 +19,9 @@ use self::run::{State, Target};
 use self::x86::{Asm, Jump, Op as Alu, Place, Reg, Shift, When};
 use super::alu::{alu32, alu64};
 use super::code::{Class, Code, Op};
-use super::{CONTEXT, DEPTH_MAX, STACK, STACK_LEN};
+use super::{CONTEXT, CONTEXT_LEN, DEPTH_MAX, MAPS, STACK, STACK_LEN, VALUES};
+use crate::xdp::maps::Map;
+use crate::xdp::object::MAPS_MAX;
 pub(super) use run::{Compiled, REGIONS_MAX, Ring};
 
 /// Instructions of a program that is compiled; longer ones are interpreted.
@@ -44,20 +46,29 @@ const REGISTERS: [Reg; 11] = [
 const KEPT: [Reg; 6] = [x86::RBX, x86::RBP, x86::R12, x86::R13, x86::R14, x86::R15];
 
 /// Machine code of a program; `None` if it is too long.
-fn translate(code: &Code) -> Option<Vec<u8>> {
+fn translate(code: &Code, maps: &[Map]) -> Option<Vec<u8>> {
     let ops = &code.0;
-    if ops.len() > OPS_MAX {
+    if ops.len() > OPS_MAX || maps.len() > MAPS_MAX {
         return None;
     }
-    let mut to = Translator::default();
+    let mut is_target = vec![false; ops.len()];
+    ops.iter().filter(|op| op.class.leads()).for_each(|op| is_target[op.target as usize] = true);
+    let (asm, known) = (Asm::default(), Known([Value::Unknown; 11]));
+    let mut to =
+        Translator { asm, places: Vec::new(), jumps: Vec::new(), faults: Vec::new(), known, maps };
     let (body, fault) = to.enter();
-    for (at, op) in ops.iter().enumerate() {
+    to.known.0[1] = Value::Context;
+    for ((at, op), is_target) in ops.iter().enumerate().zip(is_target) {
         to.places.push(to.asm.here());
+        if is_target {
+            to.known = Known([Value::Unknown; 11]);
+        }
         to.op(at, op)?;
+        to.known.follow(op);
     }
     // The end of the program is no instruction.
     to.fault();
-    let Translator { mut asm, places, jumps, faults } = to;
+    let Translator { mut asm, places, jumps, faults, .. } = to;
     asm.fill(body, *places.first()?)?;
     for (jump, target) in jumps {
         asm.fill(jump, *places.get(target as usize)?)?;
@@ -66,14 +77,55 @@ fn translate(code: &Code) -> Option<Vec<u8>> {
     Some(asm.into_code())
 }
 
-#[derive(Default)]
-struct Translator {
+struct Translator<'m> {
     asm: Asm,
     /// Where the code of each instruction begins.
     places: Vec<usize>,
     /// Jumps to instructions, and jumps for faults.
     jumps: Vec<(Jump, u32)>,
     faults: Vec<Jump>,
+    known: Known,
+    maps: &'m [Map],
+}
+
+/// What is known of registers: from the last instruction that may be jumped to, or the beginning of the program.
+struct Known([Value; 11]);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    Unknown,
+    /// The address of the context.
+    Context,
+    Number(u64),
+}
+
+impl Known {
+    fn of(&self, register: u8) -> Value {
+        self.0.get(usize::from(register)).copied().unwrap_or(Value::Unknown)
+    }
+
+    /// Takes an instruction into account that has been translated.
+    fn follow(&mut self, op: &Op) {
+        let value = match op.class {
+            Class::Helper | Class::Call => return self.0[..6].fill(Value::Unknown),
+            Class::Atomic => {
+                self.0[0] = Value::Unknown;
+                return self.set(op.src, Value::Unknown);
+            }
+            Class::Wide => Value::Number(op.constant),
+            Class::Alu64X if op.code == 0xb0 && op.offset == 0 => self.of(op.src),
+            Class::Alu64K | Class::Alu64X | Class::Alu32K | Class::Alu32X => Value::Unknown,
+            Class::End | Class::Load | Class::LoadSigned => Value::Unknown,
+            _ => return,
+        };
+        self.set(op.dst, value);
+    }
+
+    fn set(&mut self, register: u8, value: Value) {
+        if let Some(known) = self.0.get_mut(usize::from(register)) {
+            *known = value;
+        }
+    }
 }
 
 fn host(register: u8) -> Reg {
@@ -95,7 +147,7 @@ const fn number(op: &Op) -> i32 {
     op.constant as i32
 }
 
-impl Translator {
+impl Translator<'_> {
     /// Code around the program: the call of its first instruction, and where faults lead.
     fn enter(&mut self) -> (Jump, usize) {
         let asm = &mut self.asm;
@@ -301,6 +353,10 @@ impl Translator {
             asm.op_from(Alu::Add, x86::RAX, state(State::STACK));
             return Place::At(x86::RAX, offset);
         }
+        let is_context = self.known.of(register) == Value::Context;
+        if is_context && !is_store && (0..=offset_of(CONTEXT_LEN) - bytes).contains(&offset) {
+            return Place::At(STATE, offset_of(State::WORDS) + offset);
+        }
         asm.lea(x86::RAX, Place::At(host(register), offset));
         asm.mov(true, x86::RCX, x86::RAX);
         asm.shift(true, Shift::Right, x86::RCX, 32);
@@ -340,7 +396,7 @@ impl Translator {
         asm.shift(true, Shift::Right, x86::RCX, 32);
         asm.op_number(false, Alu::Cmp, Place::Reg(x86::RCX), offset_of(REGIONS_MAX));
         self.fault_if(When::NotBelow);
-        let values = i32::try_from(super::VALUES).unwrap_or(0);
+        let values = i32::try_from(VALUES).unwrap_or(0);
         self.asm.op_number(false, Alu::Cmp, Place::Reg(x86::RCX), values);
         self.fault_if(When::Below);
         self.asm.test_number(false, x86::RAX, i32::from(op.code) - 1);
@@ -351,31 +407,59 @@ impl Translator {
         self.asm.lock_add(op.code == 8, Place::At(x86::RAX, 0), host(op.src));
     }
 
-    /// Calls a function of Rust, whose first argument is the state; a second answer that is not 0 is a fault.
+    /// Calls a function of Rust, whose first argument is the state.
     fn call_rust(&mut self, target: Target) {
         self.asm.mov(true, x86::RDI, STATE);
         self.asm.set(x86::RAX, target.address());
         self.asm.call_at(x86::RAX);
-        self.asm.test(false, x86::RDX, x86::RDX);
-        self.fault_if(When::NotEqual);
     }
 
     fn help(&mut self, op: &Op) {
         const LOOKUP: u64 = 1;
-        if op.constant == LOOKUP {
-            self.asm.mov(true, x86::RDX, host(2));
-            self.asm.mov(true, x86::RSI, host(1));
-            self.call_rust(Target::Lookup);
-        } else {
-            self.asm.load(x86::RAX, state(State::REGISTERS), 8);
-            for (register, offset) in (1..=5).zip((8..).step_by(8)) {
-                self.asm.store(Place::At(x86::RAX, offset), host(register), 8);
+        let map = match self.known.of(1) {
+            Value::Number(map) if map >> 32 == MAPS => usize::try_from(map & 0xffff_ffff).ok(),
+            _ => None,
+        };
+        let map = map.and_then(|at| Some((at as u64, self.maps.get(at)?)));
+        match map {
+            Some((at, map)) if op.constant == LOOKUP && matches!(map.key_size, 4 | 8) => self.lookup(at, map),
+            _ => {
+                self.asm.load(x86::RAX, state(State::REGISTERS), 8);
+                for (register, offset) in (1..=5).zip((8..).step_by(8)) {
+                    self.asm.store(Place::At(x86::RAX, offset), host(register), 8);
+                }
+                self.asm.set(x86::RSI, op.constant);
+                self.call_rust(Target::Help);
+                self.asm.test(false, x86::RDX, x86::RDX);
+                self.fault_if(When::NotEqual);
+                self.asm.mov(true, host(0), x86::RAX);
             }
-            self.asm.set(x86::RSI, op.constant);
-            self.call_rust(Target::Help);
         }
-        self.asm.mov(true, host(0), x86::RAX);
         (1..=5).for_each(|register| self.asm.set(host(register), 0));
+    }
+
+    /// Looks up a key of four or eight bytes, at the address in `r2`. Arrays need no call.
+    fn lookup(&mut self, at: u64, map: &Map) {
+        let key_size = u8::try_from(map.key_size).unwrap_or(8);
+        let key = self.address(2, &Op { offset: 0, code: key_size, ..Op::NONE }, false);
+        let values = (VALUES + at) << 32;
+        let Some((entries, stride)) = map.array() else {
+            self.asm.load(x86::RDX, key, key_size);
+            self.asm.set(x86::RSI, at);
+            self.call_rust(Target::Lookup);
+            return self.asm.mov(true, host(0), x86::RAX);
+        };
+        let asm = &mut self.asm;
+        asm.load(x86::RAX, key, key_size);
+        asm.set(host(0), 0);
+        asm.op_number(true, Alu::Cmp, Place::Reg(x86::RAX), entries);
+        let none = asm.jump_if(When::NotBelow);
+        asm.mul_number(true, x86::RAX, stride);
+        asm.set(host(0), values);
+        asm.op(true, Alu::Add, Place::Reg(host(0)), x86::RAX);
+        let end = asm.here();
+        // Near.
+        let _filled = asm.fill(none, end);
     }
 
     /// Lets the interpreter do an instruction that is rare: one of arithmetic, or an atomic one.
@@ -387,6 +471,8 @@ impl Translator {
         }
         self.asm.set(x86::RSI, at as u64);
         self.call_rust(Target::Interpret);
+        self.asm.test(false, x86::RDX, x86::RDX);
+        self.fault_if(When::NotEqual);
         self.asm.load(x86::RAX, state(State::REGISTERS), 8);
         for (register, offset) in places() {
             self.asm.load(host(register), Place::At(x86::RAX, offset), 8);

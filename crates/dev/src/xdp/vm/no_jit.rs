@@ -4,6 +4,7 @@ use pkt::Pkt;
 
 use super::code::Code;
 use super::{Machine, Shared};
+use crate::xdp::maps::Map;
 
 /// A compiled program: there is none.
 pub(super) enum Compiled {}
@@ -12,7 +13,7 @@ pub(super) enum Compiled {}
 pub(super) struct Ring;
 
 impl Compiled {
-    pub(super) const fn new(_: &Code) -> Option<Self> {
+    pub(super) const fn new(_: &Code, _: &[Map]) -> Option<Self> {
         None
     }
 

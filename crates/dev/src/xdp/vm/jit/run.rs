@@ -9,6 +9,7 @@ use pkt::Pkt;
 use super::super::code::{Class, Code};
 use super::super::{CONTEXT, CONTEXT_LEN, Fault, Machine, PACKET_AT, STACK, STEPS_MAX, Shared, VALUES, context};
 use crate::sys::mmap::Mapping;
+use crate::xdp::maps::Map;
 use crate::xdp::object::MAPS_MAX;
 
 /// Regions of addresses: packet, stack, context, values of maps.
@@ -72,6 +73,7 @@ impl State {
     pub(super) const LEFT: usize = offset_of!(Self, left);
     pub(super) const STACK: usize = offset_of!(Self, stack);
     pub(super) const REGISTERS: usize = offset_of!(Self, registers);
+    pub(super) const WORDS: usize = offset_of!(Self, context);
     pub(super) const BASE: usize = offset_of!(Self, regions) + offset_of!(Region, base);
     pub(super) const FROM: usize = offset_of!(Self, regions) + offset_of!(Region, from);
     pub(super) const LIMITS: usize = offset_of!(Self, regions) + offset_of!(Region, limits);
@@ -111,9 +113,9 @@ impl Target {
 }
 
 impl Compiled {
-    /// Compiles a program; `None` if it is too long, or the system lets no memory be executed.
-    pub(in super::super) fn new(code: &Code) -> Option<Self> {
-        Mapping::executable(&super::translate(code)?).ok().map(Self)
+    /// Compiles a program with its maps; `None` if it is too long, or the system lets no memory be executed.
+    pub(in super::super) fn new(code: &Code, maps: &[Map]) -> Option<Self> {
+        Mapping::executable(&super::translate(code, maps)?).ok().map(Self)
     }
 
     /// Runs the program on a frame, as [`Machine::interpret`] does.
@@ -201,13 +203,15 @@ unsafe extern "sysv64" fn help(state: *mut State, number: u64) -> Answer {
     answer.into()
 }
 
-/// Looks up the key at an address in a map.
-unsafe extern "sysv64" fn lookup(state: *mut State, map: u64, key: u64) -> Answer {
+/// Looks up a key of four or eight bytes in a map; answers the address of its value, or 0.
+unsafe extern "sysv64" fn lookup(state: *mut State, map: u64, key: u64) -> u64 {
     // SAFETY: as in `help`.
     let state = unsafe { &*state };
     // SAFETY: as in `help`.
-    let (machine, shared, frame) = unsafe { (&*state.machine, &*state.shared, &mut *state.frame) };
-    machine.lookup(shared, map, key, frame).into()
+    let (machine, shared) = unsafe { (&*state.machine, &*state.shared) };
+    let found = usize::try_from(map).ok().and_then(|map| shared.maps.get(map));
+    let found = found.and_then(|map| map.lookup_word(key, machine.occasion.cpu.into()));
+    found.map_or(0, |at| (VALUES + map) << 32 | at)
 }
 
 /// Does an instruction with the machine's registers.
