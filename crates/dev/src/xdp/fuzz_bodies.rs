@@ -17,8 +17,8 @@ pub fn any_object(bytes: &[u8]) {
     }
 }
 
-/// Runs the bytes as instructions, with an array, a hash table and an LRU table.
-pub fn any_program(bytes: &[u8]) {
+/// Runs the bytes as instructions, with an array, a hash table and an LRU table; answers the verdict on the first frame.
+pub fn any_program(bytes: &[u8]) -> Option<Verdict> {
     let map = |name: &str, kind| MapDef {
         name: name.to_owned(),
         kind,
@@ -35,7 +35,7 @@ pub fn any_program(bytes: &[u8]) {
         license: "GPL".to_owned(),
         maps: vec![map("array", 2), map("hash", 1), map("lru", 9)],
         insns: bytes.as_chunks().0.iter().map(|insn| Insn::from_bytes(*insn)).collect(),
-    });
+    })
 }
 
 fn unpinned(def: MapDef) -> MapDef {
@@ -51,11 +51,12 @@ struct Outcome {
 }
 
 /// Runs a program as machine code and in the interpreter: both do the same.
-fn run(object: &Object) {
+fn run(object: &Object) -> Option<Verdict> {
     let both = [InProcess::new(object, 2), InProcess::without_compiler(object, 2)];
-    let [Ok(compiled), Ok(interpreted)] = both else { return };
+    let [Ok(compiled), Ok(interpreted)] = both else { return None };
     let (compiled, interpreted) = (outcome(&compiled), outcome(&interpreted));
     assert_eq!(compiled, interpreted, "machine code and interpreter differ");
+    compiled?.verdicts.first().copied()
 }
 
 /// Runs a program on a frame, twice; the frame is whole afterwards, and its buffer comes back.

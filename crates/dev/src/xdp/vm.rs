@@ -1,4 +1,4 @@
-//! An interpreter of XDP programs, for interfaces without AF_XDP.
+//! XDP programs in this process, for interfaces without AF_XDP: an interpreter, and a compiler ([`jit`]) where there is one.
 //!
 //! Addresses are no addresses of memory: their upper half says what they are of, the lower half where in it, and each access
 //! is checked against that. So no program, verified or not, reaches anything but its packet, its stack and its maps; a wrong

@@ -117,7 +117,8 @@ impl Code {
                     _ => None,
                 };
                 let constant = constant.filter(|_| dst < FRAME).ok_or(wrong)?;
-                let op = Op { class: Class::Wide, code: 0, dst, src: 0, offset: 0, target: 0, steps: 0, constant };
+                let op =
+                    Op { class: Class::Wide, code: 0, dst, src: 0, offset: 0, target: 0, steps: 0, constant };
                 // The second half is never reached: jumps into it are refused.
                 ops.extend([op, Op { class: Class::Exit, code: 1, ..op }]);
                 at += 2;

@@ -71,13 +71,7 @@ impl Machine {
     }
 
     #[inline]
-    fn lookup(
-        &self,
-        shared: &Shared,
-        map: u64,
-        key_at: u64,
-        frame: &mut Pkt,
-    ) -> Result<u64, Fault> {
+    fn lookup(&self, shared: &Shared, map: u64, key_at: u64, frame: &mut Pkt) -> Result<u64, Fault> {
         let number = self.map_of(shared, map)?;
         let (map, cpu) = (&shared.maps[number], u64::from(self.occasion.cpu));
         let found = match map.key_size {

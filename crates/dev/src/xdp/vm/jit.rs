@@ -15,33 +15,22 @@
 mod run;
 mod x86;
 
-use self::run::{State, Target};
+use self::run::{REGIONS_MAX, State, Target};
 use self::x86::{Asm, Jump, Op as Alu, Place, Reg, Shift, When};
 use super::alu::{alu32, alu64};
 use super::code::{Class, Code, Op};
 use super::{CONTEXT, CONTEXT_LEN, DEPTH_MAX, MAPS, STACK, STACK_LEN, VALUES};
 use crate::xdp::maps::Map;
 use crate::xdp::object::MAPS_MAX;
-pub(super) use run::{Compiled, REGIONS_MAX, Ring};
+pub(super) use run::{Compiled, Ring};
 
 /// Instructions of a program that is compiled; longer ones are interpreted.
 const OPS_MAX: usize = 1 << 16;
 
 const STATE: Reg = x86::R12;
 const FRAME: Reg = x86::RBP;
-const REGISTERS: [Reg; 11] = [
-    x86::R8,
-    x86::RDI,
-    x86::RSI,
-    x86::R9,
-    x86::R10,
-    x86::R11,
-    x86::RBX,
-    x86::R13,
-    x86::R14,
-    x86::R15,
-    FRAME,
-];
+const REGISTERS: [Reg; 11] =
+    [x86::R8, x86::RDI, x86::RSI, x86::R9, x86::R10, x86::R11, x86::RBX, x86::R13, x86::R14, x86::R15, FRAME];
 /// Registers that a caller wants back, here and in Rust.
 const KEPT: [Reg; 6] = [x86::RBX, x86::RBP, x86::R12, x86::R13, x86::R14, x86::R15];
 
@@ -54,8 +43,7 @@ fn translate(code: &Code, maps: &[Map]) -> Option<Vec<u8>> {
     let mut is_target = vec![false; ops.len()];
     ops.iter().filter(|op| op.class.leads()).for_each(|op| is_target[op.target as usize] = true);
     let (asm, known) = (Asm::default(), Known([Value::Unknown; 11]));
-    let mut to =
-        Translator { asm, places: Vec::new(), jumps: Vec::new(), faults: Vec::new(), known, maps };
+    let mut to = Translator { asm, places: Vec::new(), jumps: Vec::new(), faults: Vec::new(), known, maps };
     let (body, fault) = to.enter();
     to.known.0[1] = Value::Context;
     for ((at, op), is_target) in ops.iter().enumerate().zip(is_target) {
@@ -497,3 +485,6 @@ impl Translator<'_> {
         self.jumps.push((call, op.target));
     }
 }
+
+#[cfg(test)]
+mod tests;

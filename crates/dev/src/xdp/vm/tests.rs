@@ -207,7 +207,7 @@ fn random_programs_never_do_more_than_end() {
         state ^= state << 17;
         usize::try_from(state >> 8).unwrap() % below
     };
-    for _ in 0..60_000 {
+    for _ in 0..20_000 {
         let mut program = Vec::new();
         for _ in 0..=random(24) {
             let mut bytes = [0; 8].map(|_: u8| u8::try_from(random(256)).unwrap());

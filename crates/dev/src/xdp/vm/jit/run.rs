@@ -1,4 +1,4 @@
-//! Unsafe: runs machine code that [`super::translate`] has made, with the memory that it reaches, and is called by it.
+//! Unsafe: runs machine code with the memory that it reaches, and is called by it.
 #![expect(unsafe_code, reason = "calls of machine code, and from it")]
 
 use core::mem::offset_of;
@@ -7,13 +7,22 @@ use core::ptr;
 use pkt::Pkt;
 
 use super::super::code::{Class, Code};
-use super::super::{CONTEXT, CONTEXT_LEN, Fault, Machine, PACKET_AT, STACK, STEPS_MAX, Shared, VALUES, context};
+use super::super::{
+    CONTEXT, CONTEXT_LEN, Fault, Machine, PACKET_AT, STACK, STEPS_MAX, Shared, VALUES, context,
+};
 use crate::sys::mmap::Mapping;
 use crate::xdp::maps::Map;
 use crate::xdp::object::MAPS_MAX;
 
 /// Regions of addresses: packet, stack, context, values of maps.
-pub(in super::super) const REGIONS_MAX: usize = VALUES as usize + MAPS_MAX;
+pub(super) const REGIONS_MAX: usize = VALUES_AT + MAPS_MAX;
+const STACK_AT: usize = 1;
+const CONTEXT_AT: usize = 2;
+const VALUES_AT: usize = 3;
+const _: () = assert!(
+    STACK_AT as u64 == STACK && CONTEXT_AT as u64 == CONTEXT && VALUES_AT as u64 == VALUES,
+    "regions are the upper halves of addresses"
+);
 
 /// A compiled program.
 pub(in super::super) struct Compiled(Mapping);
@@ -130,41 +139,29 @@ impl Compiled {
         state.left = STEPS_MAX.into();
         state.set_packet(machine, frame);
         state.regions[0].written = 0;
-        let stack = machine.stack.as_mut_ptr();
-        let state: *mut State = &raw mut **state;
-        let machine: *mut Machine = machine;
-        // SAFETY: `state` and `machine` are exclusive references above, which are not used until the code has ended, but
-        // through these pointers.
-        unsafe {
-            (*state).context_region();
-            (*state).stack = stack;
-            (*state).regions[STACK as usize].base = stack;
-            (*state).registers = (&raw mut (*machine).registers).cast();
-            ((*state).machine, (*state).shared, (*state).frame) = (machine, shared, frame);
-        }
+        state.regions[CONTEXT_AT].base = (&raw mut state.context).cast();
+        // The stack is in memory of its own.
+        state.stack = machine.stack.as_mut_ptr();
+        state.regions[STACK_AT].base = state.stack;
+        (state.machine, state.shared, state.frame) = (&raw mut *machine, shared, &raw mut *frame);
+        // SAFETY: it is a valid pointer, of the line above.
+        state.registers = unsafe { (&raw mut (*state.machine).registers).cast() };
         // SAFETY: the mapping begins with the code of a function of this type.
         let code: extern "sysv64" fn(*mut State) -> u64 =
             unsafe { core::mem::transmute(self.0.start().as_ptr()) };
-        let answer = code(state);
-        // SAFETY: the code has ended, and keeps no pointer.
-        unsafe { (*machine).has_written |= (*state).regions[0].written != 0 };
+        // The exclusive references above are not used until the code has ended, but through the pointers.
+        let answer = code(&raw mut **state);
+        machine.has_written |= state.regions[0].written != 0;
         answer
-    }
-}
-
-impl State {
-    fn context_region(&mut self) {
-        let base: *mut u8 = (&raw mut self.context).cast();
-        self.regions[CONTEXT as usize].base = base;
     }
 }
 
 impl Ring {
     pub(in super::super) fn new(shared: &Shared) -> Self {
         let mut regions = [Region::NONE; REGIONS_MAX];
-        regions[STACK as usize].set(ptr::null_mut(), 0, super::STACK_LEN * super::DEPTH_MAX);
-        regions[CONTEXT as usize].set(ptr::null_mut(), 0, CONTEXT_LEN);
-        for (region, map) in regions[VALUES as usize..].iter_mut().zip(&shared.maps) {
+        regions[STACK_AT].set(ptr::null_mut(), 0, super::STACK_LEN * super::DEPTH_MAX);
+        regions[CONTEXT_AT].set(ptr::null_mut(), 0, CONTEXT_LEN);
+        for (region, map) in regions[VALUES_AT..].iter_mut().zip(&shared.maps) {
             let (base, len) = map.values.whole();
             region.set(base, 0, len);
         }
@@ -191,12 +188,27 @@ impl From<Result<u64, Fault>> for Answer {
     }
 }
 
+/// The references that a run of the code borrows.
+///
+/// # Safety
+/// `state` is what the code was called with, by [`Compiled::run`], and the code waits for the caller of this function, which has
+/// no other of these references.
+unsafe fn borrowed<'r>(state: *mut State) -> (&'r mut State, &'r mut Machine, &'r Shared, &'r mut Pkt) {
+    // SAFETY: see above.
+    let state = unsafe { &mut *state };
+    // SAFETY: `Compiled::run` has set it to a reference that it holds, and does not use while the code runs.
+    let machine = unsafe { &mut *state.machine };
+    // SAFETY: as above.
+    let shared = unsafe { &*state.shared };
+    // SAFETY: as above.
+    let frame = unsafe { &mut *state.frame };
+    (state, machine, shared, frame)
+}
+
 /// Calls a helper with the arguments in the machine's registers.
 unsafe extern "sysv64" fn help(state: *mut State, number: u64) -> Answer {
-    // SAFETY: the code passes the state that `Compiled::run` was called with.
-    let state = unsafe { &mut *state };
-    // SAFETY: `Compiled::run` has set these to references that it holds, and does not use while the code runs.
-    let (machine, shared, frame) = unsafe { (&mut *state.machine, &*state.shared, &mut *state.frame) };
+    // SAFETY: the code passes its state.
+    let (state, machine, shared, frame) = unsafe { borrowed(state) };
     let answer = machine.help(shared, number, frame);
     // The frame may have moved its ends.
     state.set_packet(machine, frame);
@@ -205,10 +217,8 @@ unsafe extern "sysv64" fn help(state: *mut State, number: u64) -> Answer {
 
 /// Looks up a key of four or eight bytes in a map; answers the address of its value, or 0.
 unsafe extern "sysv64" fn lookup(state: *mut State, map: u64, key: u64) -> u64 {
-    // SAFETY: as in `help`.
-    let state = unsafe { &*state };
-    // SAFETY: as in `help`.
-    let (machine, shared) = unsafe { (&*state.machine, &*state.shared) };
+    // SAFETY: the code passes its state.
+    let (_, machine, shared, _) = unsafe { borrowed(state) };
     let found = usize::try_from(map).ok().and_then(|map| shared.maps.get(map));
     let found = found.and_then(|map| map.lookup_word(key, machine.occasion.cpu.into()));
     found.map_or(0, |at| (VALUES + map) << 32 | at)
@@ -216,10 +226,8 @@ unsafe extern "sysv64" fn lookup(state: *mut State, map: u64, key: u64) -> u64 {
 
 /// Does an instruction with the machine's registers.
 unsafe extern "sysv64" fn interpret(state: *mut State, at: u64) -> Answer {
-    // SAFETY: as in `help`.
-    let state = unsafe { &*state };
-    // SAFETY: as in `help`.
-    let (machine, shared) = unsafe { (&mut *state.machine, &*state.shared) };
+    // SAFETY: the code passes its state.
+    let (_, machine, shared, _) = unsafe { borrowed(state) };
     let op = usize::try_from(at).ok().and_then(|at| shared.code.0.get(at)).ok_or(Fault);
     let done = op.and_then(|op| match op.class {
         Class::Atomic => machine.atomic(shared, op),
