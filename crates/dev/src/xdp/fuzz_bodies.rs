@@ -17,23 +17,24 @@ pub fn any_object(bytes: &[u8]) {
     }
 }
 
-/// Runs the bytes as instructions, with an array, a hash table and an LRU table; answers the verdict on the first frame.
+/// Runs the bytes as instructions, with an array, a hash table, an LRU table and a trie; answers the verdict on the first frame.
 pub fn any_program(bytes: &[u8]) -> Option<Verdict> {
-    let map = |name: &str, kind| MapDef {
+    let map = |name: &str, kind, key_size, flags| MapDef {
         name: name.to_owned(),
         kind,
-        key_size: 4,
+        key_size,
         value_size: 12,
         entries: 4,
-        flags: 0,
+        flags,
         pinned: false,
         data: Vec::new(),
     };
+    let maps = vec![map("array", 2, 4, 0), map("hash", 1, 4, 0), map("lru", 9, 4, 0), map("trie", 11, 8, 1)];
     run(&Object {
         program: "any".to_owned(),
         frags: false,
         license: "GPL".to_owned(),
-        maps: vec![map("array", 2), map("hash", 1), map("lru", 9)],
+        maps,
         insns: bytes.as_chunks().0.iter().map(|insn| Insn::from_bytes(*insn)).collect(),
     })
 }

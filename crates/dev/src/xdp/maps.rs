@@ -3,10 +3,13 @@
 //! Lookups take no lock. An entry that is deleted, or evicted, may be used for another key while a program still has its
 //! address, as in the kernel.
 
+mod trie;
+
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use self::trie::{LENGTH_BYTES, Trie};
 use super::memory::Memory;
 use super::object::MapDef;
 use crate::bpf::user::{self, SharedArray};
@@ -38,6 +41,7 @@ pub(super) struct Map {
 enum Kind {
     Array,
     Hash(Box<Table>),
+    Trie(Box<Trie>),
     /// Sockets of the interface's own rings.
     Sockets,
 }
@@ -66,11 +70,15 @@ pub struct MapError {
     why: String,
 }
 
+const NO_PREALLOC: u32 = 1;
+const LPM_TRIE: u32 = 11;
+
 /// Errors of helpers (`errno`).
 pub(super) const ENOENT: i64 = -2;
 pub(super) const E2BIG: i64 = -7;
 pub(super) const EEXIST: i64 = -17;
 pub(super) const EINVAL: i64 = -22;
+pub(super) const ENOSPC: i64 = -28;
 
 impl Map {
     /// Whether a process can have it: whether keys are hashed, the least recently used is evicted, each CPU has a value.
@@ -83,6 +91,10 @@ impl Map {
             6 => [false, false, true],
             9 => [true, true, false],
             10 => [true, true, true],
+            LPM_TRIE if def.flags & NO_PREALLOC == 0 || def.key_size as usize <= LENGTH_BYTES => {
+                return Err(wrong("a trie needs the flag BPF_F_NO_PREALLOC, and a key of more than 4 bytes"));
+            }
+            LPM_TRIE => [true, false, false],
             14 | 25 => {
                 return Err(wrong(
                     "a devmap has interfaces of the kernel; without AF_XDP use bpf_redirect() with an interface's number",
@@ -133,6 +145,7 @@ impl Map {
         }
         let kind = match def.kind {
             17 => Kind::Sockets,
+            LPM_TRIE => Kind::Trie(Box::new(Trie::new(def.entries, key_size).map_err(failed)?)),
             _ if is_hash => Kind::Hash(Box::new(Table::new(def.entries, key_size, is_lru).map_err(failed)?)),
             _ => Kind::Array,
         };
@@ -158,6 +171,7 @@ impl Map {
         let entry = match &self.kind {
             Kind::Array => u32::from_le_bytes(*key.first_chunk()?),
             Kind::Hash(table) => table.find(key)?,
+            Kind::Trie(trie) => trie.find(key)?,
             Kind::Sockets => return None,
         };
         (entry < self.entries).then(|| self.value_at(entry, cpu))
@@ -171,6 +185,7 @@ impl Map {
             Kind::Hash(table) => table.find_by(hash_word(table.secret, table.secret, key), |at| {
                 self.key_size <= 8 && table.keys.load(u64::from(at) << 3, 8) == Some(key)
             })?,
+            Kind::Trie(trie) => trie.find(key.to_le_bytes().get(..self.key_size)?)?,
             Kind::Sockets => return None,
         };
         (entry < self.entries).then(|| self.value_at(entry, cpu))
@@ -180,7 +195,26 @@ impl Map {
     pub(super) fn update(&self, key: &[u8], value: &[u8], flags: u64, cpu: u64) -> i64 {
         const NOEXIST: u64 = 1;
         const EXIST: u64 = 2;
-        let known = self.lookup(key, cpu);
+        let mut exact = [0; KEY_MAX];
+        let exact = match &self.kind {
+            Kind::Trie(_) => match trie::prefix(key, &mut exact) {
+                Some(exact) => exact,
+                None => return EINVAL,
+            },
+            _ => key,
+        };
+        let known = match &self.kind {
+            Kind::Trie(trie) => trie.exact(exact).map(|entry| self.value_at(entry, cpu)),
+            _ => self.lookup(exact, cpu),
+        };
+        let fill = |entry| {
+            for copy in 0..self.copies {
+                let at = self.value_at(entry, copy);
+                let zeros = (0..self.stride).step_by(8);
+                zeros.for_each(|word| _ = self.values.store(at + word, 8, 0));
+            }
+            self.values.write(self.value_at(entry, cpu), value);
+        };
         match (flags, known) {
             (0 | EXIST, Some(at)) => {
                 self.values.write(at, value);
@@ -189,14 +223,8 @@ impl Map {
             (NOEXIST, Some(_)) => EEXIST,
             (EXIST, None) => ENOENT,
             (0 | NOEXIST, None) => match &self.kind {
-                Kind::Hash(table) => table.insert(key, |entry| {
-                    for copy in 0..self.copies {
-                        let at = self.value_at(entry, copy);
-                        let zeros = (0..self.stride).step_by(8);
-                        zeros.for_each(|word| _ = self.values.store(at + word, 8, 0));
-                    }
-                    self.values.write(self.value_at(entry, cpu), value);
-                }),
+                Kind::Hash(table) => table.insert(exact, fill),
+                Kind::Trie(trie) => trie.insert(exact, fill),
                 Kind::Array => E2BIG,
                 Kind::Sockets => EINVAL,
             },
@@ -208,6 +236,7 @@ impl Map {
     pub(super) fn delete(&self, key: &[u8]) -> i64 {
         match &self.kind {
             Kind::Hash(table) => table.remove(key),
+            Kind::Trie(trie) => trie::prefix(key, &mut [0; KEY_MAX]).map_or(EINVAL, |key| trie.remove(key)),
             Kind::Array | Kind::Sockets => EINVAL,
         }
     }

@@ -250,6 +250,57 @@ fn a_program_redirects_to_devices_and_sockets() {
         .unwrap();
 }
 
+/// A datagram that asks the program `prefixes.c` for something.
+fn request([what, is_long, flags, len]: [u8; 4], addr: [u8; 16], value: u64) -> Vec<u8> {
+    let mut frame = udp(false, 4);
+    frame.truncate(42);
+    frame.extend([what, is_long, flags, len]);
+    frame.extend(addr);
+    frame.extend(value.to_le_bytes());
+    frame.extend([0; 8]);
+    frame
+}
+
+/// The same requests to the same program, in the kernel and in this process: the same answers.
+fn tries_in_the_process_answer_as_those_of_the_kernel() {
+    if !is_root() {
+        return;
+    }
+    let program = object("prefixes.o", None);
+    let process = InProcess::new(&program, 1).unwrap();
+    let mut ring = process.on_ring(1);
+    netns("xdpu-trie")
+        .run(|| {
+            let mut rig = Ends::new(veth_up(&Veth::new("a", "b")), Mode::Native, &program, None);
+            let mut state = 5_u64;
+            let mut random = |below: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                u8::try_from((state >> 33) % below).unwrap()
+            };
+            for round in 0..60 {
+                let requests: Vec<Vec<u8>> = (0..16)
+                    .map(|n| {
+                        let is_long = random(2);
+                        let len = random(if is_long == 1 { 132 } else { 35 });
+                        let addr = core::array::from_fn(|_| [0, 0x80, 0xff][usize::from(random(3))]);
+                        request([random(3), is_long, random(4) % 3, len], addr, round << 8 | n)
+                    })
+                    .collect();
+                rig.send(&requests);
+                let back = receive(&mut rig.far, &mut rig.pool, |pkts| pkts.len() >= requests.len());
+                for (request, answer) in requests.iter().zip(&back) {
+                    let mut pkt = packet(&mut rig.pool, request);
+                    assert_eq!(ring.run(&occasion(), &mut pkt), Verdict::Tx);
+                    assert_eq!(bytes_of(&pkt), bytes_of(answer), "{:?}", &request[42..]);
+                    rig.pool.give(pkt);
+                }
+                give_all(&mut rig.pool, back);
+            }
+            rig.close();
+        })
+        .unwrap();
+}
+
 /// Compares instructions and maps, where the compiler is there that has made the files.
 fn the_object_files_are_what_their_sources_compile_to() {
     let there = Command::new("clang-14").arg("--version").output();
@@ -257,7 +308,9 @@ fn the_object_files_are_what_their_sources_compile_to() {
         return harness::skip("needs clang-14 (apt-get install clang-14)");
     }
     let folder = folder();
-    for (name, program) in [("ports", None), ("two", Some("pass")), ("lookups", None), ("devmap", None)] {
+    for (name, program) in
+        [("ports", None), ("two", Some("pass")), ("lookups", None), ("devmap", None), ("prefixes", None)]
+    {
         let made = std::env::temp_dir().join(format!("pantala-{}-{name}.o", std::process::id()));
         let mut command = Command::new("clang-14");
         command.args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-c"]).arg(folder.join(format!("{name}.c")));
@@ -274,5 +327,6 @@ harness::tests![
     a_program_that_the_verifier_refuses_says_why,
     a_pinned_map_is_shared_by_programs_in_the_kernel_in_a_process_and_by_others,
     a_program_redirects_to_devices_and_sockets,
+    tries_in_the_process_answer_as_those_of_the_kernel,
     the_object_files_are_what_their_sources_compile_to,
 ];

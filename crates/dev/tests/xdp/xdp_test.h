@@ -13,7 +13,7 @@ typedef unsigned long long u64;
 #define __type(name, val) typeof(val) *name
 
 enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
-enum { HASH = 1, ARRAY = 2, PERCPU_HASH = 5, PERCPU_ARRAY = 6, LRU_HASH = 9, DEVMAP = 14, XSKMAP = 17 };
+enum { HASH = 1, ARRAY = 2, PERCPU_HASH = 5, PERCPU_ARRAY = 6, LRU_HASH = 9, LPM_TRIE = 11, DEVMAP = 14, XSKMAP = 17 };
 
 struct xdp_md {
 	u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex;

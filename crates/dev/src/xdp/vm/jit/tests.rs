@@ -85,12 +85,12 @@ impl Pieces {
 
     /// A call of a helper with a map, a key and a value on the stack.
     fn map_call(&mut self) -> Piece {
-        let (map, key) = (self.of(&[0, 1, 2]), self.of(&[0, 1, 2, 3, 4, 5, 9, -1]));
+        let (map, key) = (self.of(&[0, 1, 2, 3]), self.of(&[0, 1, 2, 3, 4, 5, 9, -1]));
         let helper = self.of(&[1, 1, 1, 2, 2, 3]);
         let mut piece = vec![
-            insn(0x62, 10, 0, -4, key),
+            insn(0x62, 10, 0, -8, key),
             insn(0xbf, 2, 10, 0, 0),
-            insn(0x07, 2, 0, 0, -4),
+            insn(0x07, 2, 0, 0, -8),
             insn(0xbf, 3, 10, 0, 0),
             insn(0x07, 3, 0, 0, -40),
             insn(0xb7, 4, 0, 0, self.of(&[0, 1, 2])),
