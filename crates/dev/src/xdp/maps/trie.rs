@@ -59,19 +59,17 @@ impl Trie {
     }
 
     pub(super) fn insert(&self, prefix: &[u8], fill: impl FnOnce(u32)) -> i64 {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(length) = length_of(prefix) else { return EINVAL };
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = self.table.find(prefix).is_none();
-        match self.table.insert(prefix, fill) {
-            0 if is_new => {
-                counts[length] += 1;
-                self.lengths[length / 64].fetch_or(1 << (length % 64), Ordering::Release);
-                0
-            }
-            // As the kernel's tries say it.
-            E2BIG => ENOSPC,
-            other => other,
+        let answer = self.table.insert(prefix, fill);
+        if answer == 0 && is_new {
+            counts[length] += 1;
+            self.lengths[length / 64].fetch_or(1 << (length % 64), Ordering::Release);
         }
+        drop(counts);
+        // As the kernel's tries say it.
+        if answer == E2BIG { ENOSPC } else { answer }
     }
 
     pub(super) fn remove(&self, prefix: &[u8]) -> i64 {
