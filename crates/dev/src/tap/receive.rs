@@ -176,7 +176,8 @@ impl Receiver {
     fn read_many(&mut self, queue: &TapQueue, batch: &mut Uring, ready: usize) -> Came {
         let mut left = self.places.iter_mut();
         let mut all: [[IoSliceMut<'_>; 3]; BATCH] = core::array::from_fn(|_| match left.next() {
-            Some(Place { header, first: Some(first), rest, .. }) => {
+            Some(Place { header, first: Some(first), rest, is_in_parts, .. }) => {
+                *is_in_parts = false;
                 [&mut header[..], &mut first.buffer_mut()[HEADROOM..], rest].map(IoSliceMut::new)
             }
             _ => [&mut [][..], &mut [], &mut []].map(IoSliceMut::new),

@@ -198,11 +198,12 @@ fn a_ring_at_its_allowance_drops_what_is_too_long_and_goes_on_when_buffers_come_
 }
 
 fn many_frames_take_few_system_calls_and_keep_their_order() {
-    const FRAMES: usize = 40;
+    const FRAMES: usize = 200;
     with_rings("tapr-many", 1, ALLOWANCE, |mut rings, pool| {
         let ring = &mut rings[0];
-        // Long ones among them, which take more than one buffer.
-        let len = |at: usize| if at.is_multiple_of(7) { 4000 + at * 100 } else { 100 + at };
+        // Long ones, which take more than one buffer, among short ones; and after so many short ones that none is expected.
+        let is_long = |at: usize| at < 40 && at.is_multiple_of(7) || at == 35 + 65 || at > 190;
+        let len = |at: usize| if is_long(at) { 4000 + at * 20 } else { 100 + at };
         let payload = |at: usize| vec![u8::try_from(at).unwrap(); len(at)];
         (0..FRAMES).for_each(|at| multicast(&payload(at), 9, Some(1400)));
         let count = |all: &[pkt::Pkt]| all.iter().filter(|pkt| is_udp(pkt.head())).count();
@@ -220,13 +221,16 @@ fn many_frames_take_few_system_calls_and_keep_their_order() {
         let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let port = socket.local_addr().unwrap().port();
-        let pkts: Vec<_> = (0..FRAMES).map(|at| packet(pool, &datagram(port, &payload(at)))).collect();
         let before = ring.stats();
-        send(ring, pool, pkts);
         let mut bytes = [0; 10_000];
-        for at in 0..FRAMES {
-            let len = socket.recv(&mut bytes).unwrap();
-            assert!(bytes[..len] == payload(at), "the one sent as number {at}, whole");
+        // As many at once as the socket's buffer holds.
+        for some in (0..FRAMES).collect::<Vec<_>>().chunks(40) {
+            let pkts: Vec<_> = some.iter().map(|at| packet(pool, &datagram(port, &payload(*at)))).collect();
+            send(ring, pool, pkts);
+            for at in some {
+                let len = socket.recv(&mut bytes).unwrap();
+                assert!(bytes[..len] == payload(*at), "the one sent as number {at}, whole");
+            }
         }
         let (sent, calls) =
             (ring.stats().tx_frames - before.tx_frames, ring.stats().doorbells - before.doorbells);
