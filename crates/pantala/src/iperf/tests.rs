@@ -193,16 +193,18 @@ fn both_roles_count_the_same([server, here]: [Host; 2]) {
 
 #[test]
 fn an_interrupted_end_shows_what_it_has_and_tells_the_other() {
+    /// So long that something is sent on a machine that is busy with others.
+    const SOME_BYTES: Duration = Duration::from_secs(2);
     let [server, here] = hosts();
     let said = serving(&server, false, |interrupt_server| {
         let begun = Instant::now();
-        let is_over = || begun.elapsed() > Duration::from_millis(600);
+        let is_over = || begun.elapsed() > SOME_BYTES;
         let (outcome, said) = client_until(&here, SERVER[0], params(r#"{"time": 60}"#), &is_over);
         assert!(matches!(outcome, Err(Problem::Interrupted)), "{outcome:?}");
         assert!(count(&said, "/end/sum_sent/bytes") > 0 && said["error"] == "interrupted", "{said:#}");
         let (begun, told) = (Instant::now(), AtomicBool::new(false));
         let is_over = || {
-            if begun.elapsed() > Duration::from_millis(600) && !told.swap(true, Relaxed) {
+            if begun.elapsed() > SOME_BYTES && !told.swap(true, Relaxed) {
                 interrupt_server();
             }
             false

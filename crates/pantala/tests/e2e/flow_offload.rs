@@ -190,6 +190,9 @@ add 300 allow tcp from any to any recv if1 keep-state\n";
     let Some(lab) = lab(test, Attach::Native, &section("deny", rules)) else { return };
     let (a, b) = lab.pair();
     lab.both(|family| {
+        until("all that went is counted", || {
+            lab.pantala().json("netstat -O").as_array()?.is_empty().then_some(())
+        });
         let (before, refused) = (offloaded(&lab), lab.pantala().counter("offload_refused"));
         echoed(&lab, family);
         until("both directions are refused", || {
