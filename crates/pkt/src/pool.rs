@@ -103,7 +103,7 @@ impl Pool {
     /// Takes an empty buffer. `None` when there is none: the packet that needed it dies of it.
     #[inline]
     pub fn take(&mut self) -> Option<Pkt> {
-        if self.free.is_empty() && !self.unused.is_empty() {
+        if self.free.is_empty() {
             self.begin_to_use(1);
         }
         let Some(pkt) = self.free.pop() else {
@@ -121,7 +121,7 @@ impl Pool {
         if wanted == 0 {
             return &mut [];
         }
-        if self.free.len() < wanted && !self.unused.is_empty() {
+        if self.free.len() < wanted {
             self.begin_to_use(wanted);
         }
         let taken = into.append_last(&mut self.free, wanted);
