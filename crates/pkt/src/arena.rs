@@ -79,8 +79,7 @@ unsafe impl Sync for Arena {}
 impl Arena {
     /// Maps `pools * slots_per_pool` buffers and deals them out, an equal share to each pool.
     ///
-    /// Huge pages are tried when `huge` is set, and never required: [`Arena::pages`] tells what it became. All memory is
-    /// touched then, so that no packet waits for it; else it is touched as it is used.
+    /// Huge pages are tried when `huge` is set, and never required: [`Arena::pages`] tells what it became.
     ///
     /// # Errors
     ///
@@ -94,11 +93,7 @@ impl Arena {
             pools.checked_mul(slots_per_pool).filter(|n| u32::try_from(*n).is_ok()).ok_or_else(shape)?;
         let homes = Homes::take(pools).ok_or_else(shape)?;
         let arena = Arc::new(Self::map(slots, huge, homes).inspect_err(|_| homes.give_back())?);
-        let mut dealt: Vec<_> = (0..pools).map(|id| Pool::new(&arena, id, pools, slots_per_pool)).collect();
-        if huge {
-            dealt.iter_mut().for_each(|pool| pool.begin_to_use(slots_per_pool));
-        }
-        Ok(dealt)
+        Ok((0..pools).map(|id| Pool::new(&arena, id, pools, slots_per_pool)).collect())
     }
 
     fn map(slots: usize, huge: bool, homes: Homes) -> Result<Self, ArenaError> {

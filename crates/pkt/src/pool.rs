@@ -1,6 +1,5 @@
 //! The free buffers of one CPU.
 
-use core::ops::Range;
 use std::sync::Arc;
 
 use crate::arena::Arena;
@@ -18,8 +17,6 @@ pub struct Pool {
     /// Its number among all pools of the process, which its buffers bear.
     home: u16,
     free: Vec<Pkt>,
-    /// Buffers that were never used, by index: their memory is not touched before.
-    unused: Range<usize>,
     total: usize,
     /// Dead buffers of other pools, by pool.
     foreign: Vec<Vec<Pkt>>,
@@ -28,9 +25,6 @@ pub struct Pool {
     rings: Vec<Allowance>,
     stats: PoolStats,
 }
-
-/// Buffers that are begun to be used at once, at the least.
-const BEGUN_AT_ONCE: usize = 32;
 
 /// A receive ring's account with the pool that feeds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,29 +57,18 @@ impl Pool {
     pub(crate) fn new(arena: &Arc<Arena>, id: usize, pools: usize, slots: usize) -> Self {
         let (id, first) = (u16::try_from(id).unwrap_or(u16::MAX), id * slots);
         let home = arena.first_home().saturating_add(id);
+        let free = (first..first + slots).rev().filter_map(|i| u32::try_from(i).ok());
         Self {
             arena: Arc::clone(arena),
             id,
             home,
-            free: Vec::with_capacity(slots),
-            unused: first..first + slots,
+            free: free.map(|index| arena.first_handle(index, home)).collect(),
             total: slots,
             foreign: (0..pools).map(|_| Vec::new()).collect(),
             away: 0,
             rings: Vec::new(),
             stats: PoolStats { low_water: slots, ..PoolStats::default() },
         }
-    }
-
-    /// Frees buffers that were never used, the first of them on top, until `wanted` are free or all are used.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn begin_to_use(&mut self, wanted: usize) {
-        let count = wanted.saturating_sub(self.free.len()).max(BEGUN_AT_ONCE).min(self.unused.len());
-        let begun = self.unused.start..self.unused.start + count;
-        self.unused.start = begun.end;
-        let indices = begun.rev().filter_map(|index| u32::try_from(index).ok());
-        self.free.extend(indices.map(|index| self.arena.first_handle(index, self.home)));
     }
 
     /// This pool's number among those of its arena: the CPU's.
@@ -103,14 +86,11 @@ impl Pool {
     /// Takes an empty buffer. `None` when there is none: the packet that needed it dies of it.
     #[inline]
     pub fn take(&mut self) -> Option<Pkt> {
-        if self.free.is_empty() {
-            self.begin_to_use(1);
-        }
         let Some(pkt) = self.free.pop() else {
             self.stats.empty += 1;
             return None;
         };
-        self.stats.low_water = self.stats.low_water.min(self.free());
+        self.stats.low_water = self.stats.low_water.min(self.free.len());
         Some(pkt)
     }
 
@@ -121,12 +101,9 @@ impl Pool {
         if wanted == 0 {
             return &mut [];
         }
-        if self.free.len() < wanted {
-            self.begin_to_use(wanted);
-        }
         let taken = into.append_last(&mut self.free, wanted);
         self.stats.empty += u64::from(taken.len() < wanted);
-        self.stats.low_water = self.stats.low_water.min(self.free.len() + self.unused.len());
+        self.stats.low_water = self.stats.low_water.min(self.free.len());
         taken
     }
 
@@ -315,7 +292,7 @@ impl Pool {
     #[inline]
     #[must_use]
     pub fn free(&self) -> usize {
-        self.free.len() + self.unused.len()
+        self.free.len()
     }
 
     /// Dead buffers of other pools that wait here.
@@ -372,7 +349,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let foreign = self.foreign.drain(..).flatten();
         let slots = self.free.drain(..).chain(foreign).map(core::mem::forget).count();
-        self.arena.came_home(slots + self.unused.len());
+        self.arena.came_home(slots);
     }
 }
 
