@@ -60,7 +60,7 @@ impl Mapping {
         Self::owning(start.cast(), len, Pages::Base)
     }
 
-    /// Memory with machine code: it can be executed, and written by nobody, at no time.
+    /// Memory with machine code: it can be executed, and not written at any time.
     ///
     /// It is a file in memory that is sealed before it is mapped: systemd's `MemoryDenyWriteExecute` lets no memory that
     /// could be written become executable.

@@ -112,7 +112,7 @@ fn not_supported() -> io::Error {
 /// or it cannot be taken now.
 ///
 /// # Errors
-/// Those of the two; `EOPNOTSUPP` where the kernel knows no batches of frames.
+/// As of the two; `EOPNOTSUPP` where the kernel knows no batches of frames.
 pub fn answer(answer: i32) -> io::Result<Option<usize>> {
     match usize::try_from(answer) {
         Ok(len) => Ok(Some(len)),

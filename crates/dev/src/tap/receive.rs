@@ -41,7 +41,7 @@ struct Place {
     rest: Box<[u8]>,
     /// Bytes that were read, without the virtio header.
     len: usize,
-    /// What is behind the first buffer stands in the spare ones.
+    /// Whether bytes behind the first buffer stand in the spare ones.
     is_in_parts: bool,
 }
 

@@ -18,9 +18,9 @@ const SLICES: usize = BUFFERS_MAX + 1 + 3 * BATCH;
 pub(super) struct Sent {
     /// Frames at the front that have been dealt with.
     pub(super) done: usize,
-    /// Of them, those that have gone.
+    /// Frames of these that have gone.
     pub(super) frames: u64,
-    /// Of them, those that were lost.
+    /// Frames of these that were lost.
     pub(super) lost: u64,
     /// The next one cannot be taken now.
     pub(super) is_full: bool,

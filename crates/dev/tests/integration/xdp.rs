@@ -261,7 +261,7 @@ fn request([what, is_long, flags, len]: [u8; 4], addr: [u8; 16], value: u64) -> 
     frame
 }
 
-/// The same requests to the same program, in the kernel and in this process: the same answers.
+/// Requests to one program, in the kernel and in this process, have the same answers.
 fn tries_in_the_process_answer_as_those_of_the_kernel() {
     if !is_root() {
         return;

@@ -76,7 +76,7 @@ struct Translator<'m> {
     maps: &'m [Map],
 }
 
-/// What is known of registers: from the last instruction that may be jumped to, or the beginning of the program.
+/// Values that registers are known to have: from the last instruction that may be jumped to, or the beginning of the program.
 struct Known([Value; 11]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
