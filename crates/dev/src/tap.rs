@@ -105,7 +105,8 @@ impl Driver for TapRing {
     fn rx(&mut self, pool: &mut Pool, into: &mut PktVec, max: usize) -> usize {
         let (mut got, mut came, mut wanted) = (0, 0, self.receiver.expected());
         loop {
-            wanted = wanted.min(max - got).min(into.room());
+            // Frames that are lost count, too: a flood of them takes no more of the turn.
+            wanted = wanted.min(max.saturating_sub(came)).min(into.room());
             let Some(queue) = self.queue.as_ref().filter(|_| wanted > 0) else { break };
             let Came { frames, is_all, error } = self.receiver.read(queue, self.batch.as_mut(), wanted, pool);
             came += frames;
