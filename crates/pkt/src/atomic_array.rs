@@ -16,8 +16,8 @@ use crate::shared::AtomicU32;
 pub struct Words {
     base: NonNull<AtomicU32>,
     len: usize,
-    /// Bytes reserved: a power of two, not less than a cache line.
-    reserved: usize,
+    /// Bytes reserved, less one: all ones, and a cache line at least.
+    mask: usize,
 }
 
 /// From this size on, huge pages are worth having: all of it may be used.
@@ -47,7 +47,7 @@ impl Words {
             // SAFETY: that is what was mapped.
             unsafe { map::prefer_huge_pages(base, reserved) };
         }
-        Ok(Self { base: base.cast(), len, reserved })
+        Ok(Self { base: base.cast(), len, mask: reserved - 1 })
     }
 
     /// The cache line that byte `at` is in, without a check that could fail: where the array has no such byte it is some
@@ -55,8 +55,8 @@ impl Words {
     #[inline]
     #[must_use]
     pub const fn line(&self, at: u32) -> &Line {
-        let at = at as usize & (self.reserved - 1) & !(size_of::<Line>() - 1);
-        // SAFETY: `reserved` is a power of two and a multiple of a line, so the line lies within what is mapped.
+        let at = at as usize & self.mask & !(size_of::<Line>() - 1);
+        // SAFETY: `mask` is one less than a power of two and a multiple of a line that is reserved, so the line lies within what is mapped.
         let line = unsafe { self.base.as_ptr().byte_add(at) };
         // SAFETY: atomics, aligned to their line, zeroed when they were mapped; borrowed no longer than we are.
         unsafe { &*line.cast() }
@@ -66,7 +66,7 @@ impl Words {
     #[inline]
     #[must_use]
     pub const fn word(&self, at: u32) -> &AtomicU32 {
-        let at = at as usize & (self.reserved - 1) & !(size_of::<AtomicU32>() - 1);
+        let at = at as usize & self.mask & !(size_of::<AtomicU32>() - 1);
         // SAFETY: as in `line`, with a word instead of a line.
         let word = unsafe { self.base.as_ptr().byte_add(at) };
         // SAFETY: as in `line`.
@@ -102,7 +102,7 @@ impl Deref for Words {
 impl Drop for Words {
     fn drop(&mut self) {
         // SAFETY: exactly what `zeroed` mapped, and its borrowers borrowed us.
-        unsafe { map::unmap(self.base.cast(), self.reserved) };
+        unsafe { map::unmap(self.base.cast(), self.mask + 1) };
     }
 }
 

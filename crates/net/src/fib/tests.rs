@@ -155,20 +155,66 @@ fn a_million_lookups_between_changes_are_those_of_a_naive_table() {
 /// Lookups ask for nodes ahead once there are many, so the way there differs from that in a small table.
 #[test]
 fn a_table_larger_than_a_cache_answers_like_a_naive_table() {
-    let mut rib = Rib::new(Bounds::SMALL).unwrap();
-    let (mut naive, mut dice) = (Naive::default(), Dice(7));
-    let nets = (0..1500_u32).map(|n| Ipv4Addr::from_bits(n.wrapping_mul(0x9e37_79b9)).into());
-    let nets: Vec<_> =
-        nets.map(|addr: IpAddr| Prefix::new(addr, 24 + dice.below(9) as u8).unwrap()).collect();
-    for net in &nets {
-        let hop = dice.to();
-        assert_eq!(rib.load(&[set(*net, &[hop.into()])]), []);
-        naive.0.insert(*net, hop);
+    for (v6, count) in [(false, 1500_u32), (true, 9000)] {
+        let mut rib = Rib::new(Bounds { lines6: 1 << 16, ..Bounds::SMALL }).unwrap();
+        let (mut naive, mut dice) = (Naive::default(), Dice(7));
+        let addr = |n: u32| {
+            let bits = n.wrapping_mul(0x9e37_79b9);
+            if v6 {
+                IpAddr::from(Ipv6Addr::from_bits(u128::from(bits) << 96 | u128::from(bits) << 64))
+            } else {
+                Ipv4Addr::from_bits(bits).into()
+            }
+        };
+        let len = if v6 { 56 } else { 24 };
+        let nets: Vec<_> =
+            (0..count).map(|n| Prefix::new(addr(n), len + dice.below(9) as u8).unwrap()).collect();
+        for net in &nets {
+            let hop = dice.to();
+            assert_eq!(rib.load(&[set(*net, &[hop.into()])]), []);
+            naive.0.insert(*net, hop);
+        }
+        let (nodes, lines) = (rib.usage().nodes4.0, rib.usage().lines6.0);
+        assert!(if v6 { lines >= v6::LARGE } else { nodes > v4::LARGE }, "{:?}", rib.usage());
+        let addrs: Vec<_> = (0..3000).map(|at| probe(&mut dice, v6, &nets, at)).collect();
+        let right: Vec<_> = addrs.iter().map(|addr| naive.lookup(*addr)).collect();
+        assert_eq!(answers(&rib, &addrs), right);
     }
-    assert!(rib.usage().nodes4.0 > v4::LARGE, "{:?}", rib.usage());
-    let addrs: Vec<_> = (0..3000).map(|at| probe(&mut dice, false, &nets, at)).collect();
-    let right: Vec<_> = addrs.iter().map(|addr| naive.lookup(*addr)).collect();
-    assert_eq!(answers(&rib, &addrs), right);
+}
+
+/// Many routes in a few networks come in any order, go again, and come back: nodes grow, are made anew, and shrink.
+#[test]
+fn nodes_that_grow_and_shrink_answer_like_a_naive_table() {
+    let mut rib = Rib::new(Bounds { lines6: 1 << 15, ..Bounds::SMALL }).unwrap();
+    let (mut naive, mut dice) = (Naive::default(), Dice(5));
+    let mut nets: Vec<Prefix> = Vec::new();
+    let mut largest = 0;
+    for step in 0..12_000_u32 {
+        let is_end = dice.below(8) < if step / 4000 == 1 { 6 } else { 1 };
+        if is_end && !nets.is_empty() {
+            let gone = nets.swap_remove(dice.below(nets.len() as u64) as usize);
+            naive.0.remove(&gone);
+            assert_eq!(rib.load(&[set(gone, &[])]), []);
+        } else {
+            let bits = 0x2001 << 112 | u128::from(dice.roll() >> 16 & !(0xff << 40)) << 64;
+            let len = [20, 29, 32, 40, 44, 48, 48, 48, 56, 64, 65, 96, 128][dice.below(13) as usize];
+            let net = Prefix::new(Ipv6Addr::from_bits(bits | u128::from(dice.below(4))).into(), len).unwrap();
+            let hop = dice.to();
+            assert_eq!(rib.load(&[set(net, &[hop.into()])]), []);
+            if naive.0.insert(net, hop).is_none() {
+                nets.push(net);
+            }
+        }
+        if step % 100 == 0 {
+            let addrs: Vec<_> = (0..200).map(|at| probe(&mut dice, true, &nets, at)).collect();
+            let right: Vec<_> = addrs.iter().map(|addr| naive.lookup(*addr)).collect();
+            assert_eq!(answers(&rib, &addrs), right, "step {step}");
+        }
+        largest = largest.max(rib.usage().lines6.0);
+    }
+    assert!(largest > 1000, "{largest} lines");
+    nets.iter().for_each(|net| assert_eq!(rib.load(&[set(*net, &[])]), []));
+    assert_eq!(rib.usage().lines6.0, 0, "what is empty needs no memory");
 }
 
 /// A site's networks come and go one by one, of several lengths, also longer than the half of an address.

@@ -1,22 +1,18 @@
-//! IPv6 routes: a trie of 16 bits and then 8 at a time, compressed.
+//! IPv6 routes: a trie of 16 bits and then of nodes that look at as many bits as suits the routes below them, compressed.
 //!
-//! A node has 256 slots, of which neighbours with the same leaf are stored once: a bitmap says where a new run begins,
-//! and the number of ones up to a slot is the place of its word (as poptrie: H. Asai, Y. Ohara, "Poptrie: a compressed
-//! trie with population count for fast and scalable software IP routing table lookup", SIGCOMM 2015). Nodes with one
-//! child and nothing else to say are left out: a node knows the key bits before it, and what holds where they differ.
-//! So a lone route costs one cache line, however long it is. Of both halves of a key a node knows only that in which its
-//! byte is.
+//! A node for n prefixes has up to 8 n slots, so that most keys need few steps, and a slot for each value of its bits: where a
+//! key's word is follows from the node's word and the key alone, and both lines of a node can be asked for at once. Nodes with
+//! one child and nothing else to say are left out: a node knows the bits before its own, and what holds where they differ.
+//! So a lone route costs one cache line, however long it is.
 //!
-//! In a node that is more than half full, and in all while the table is small, each slot begins a run: it is then
-//! found without counting.
-//!
-//! A change that moves no run is stored in place. For any other, the nodes that change are made anew, and one word
-//! leads to the new ones.
+//! A change within a node is stored in place. For any other, the nodes that change are made anew, and one word
+//! leads to the new ones. A node that has changed half as often as it has prefixes is made anew, with another number of bits.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "keys and words are taken apart, and what is cut off is another part"
 )]
 
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::io;
 
@@ -26,6 +22,7 @@ use super::HopId;
 use super::word;
 
 mod node;
+mod subtree;
 mod write;
 
 pub(super) use write::Writer;
@@ -36,65 +33,82 @@ const ROOT: usize = 1 << 16;
 /// Words of a cache line, the unit of memory.
 const LINE: usize = 16;
 const WORD_BYTES: u32 = 4;
+/// Lines in use from which on lookups ask for them ahead: half a megabyte. Of fewer, a load takes no longer than asking does.
+pub(super) const LARGE: usize = 1 << 13;
 
-/// In a node's word, below the bit that all nodes have: the byte in memory that it begins at. It is the first of a line, so
-/// the lower six bits can say other things.
-const PLACE: u32 = 0x7fff_ffc0;
-/// The byte of the key that the node looks at is in the key's upper half.
-const UPPER: u32 = 1;
-/// That byte has so many bits of its half behind it.
-const BEHIND: u32 = 0x38;
-/// Each slot of the node has a word of its own, and nothing has to be counted.
-const DENSE: u32 = 2;
-/// Lines that a word can name.
-const PLACES: u32 = (PLACE >> PLACE.trailing_zeros()) + 1;
+/// In a node's word, below the bit that all nodes have: its first line.
+const LINE_BITS: u32 = 21;
+const LINES: u32 = (1 << LINE_BITS) - 1;
+/// Bits of the key's half behind those that the node looks at: six bits.
+const BEHIND: u32 = LINE_BITS;
+/// How many bits it looks at: three bits, the place in [`STRIDES`].
+const STRIDE: u32 = BEHIND + 6;
+/// It looks at the lower half of the key.
+const LOWER: u32 = 1 << (STRIDE + 3);
+/// Bits that nodes look at.
+const STRIDES: [u8; 8] = [3, 4, 5, 6, 8, 10, 12, 15];
 
-/// Words of a node: 256 bits that say where runs begin; for each 32 of them how many began before, a byte each; the leaf
-/// where the key differs before the node; the bits of the key's half before the byte; and one word for each run.
-const BEFORE: u32 = 8;
-const ELSE: u32 = 10;
-const PATH: u32 = 11;
-const RUNS: u32 = 13;
+/// Words of a node: the leaf where the key differs before the node; the bits of the key's half up to it, as [`path_of`] says; prefixes when it was
+/// made, and changes since, for the writer; and one for each slot.
+const ELSE: u32 = 0;
+const PATH: u32 = 1;
+const PREFIXES: u32 = 3;
+const CHANGES: u32 = 4;
+const SLOTS: u32 = 5;
 
 /// The table, for readers.
 #[derive(Debug)]
 pub(super) struct Table {
     words: Words,
+    /// Whether more lines are in use than a cache holds.
+    is_large: AtomicBool,
 }
 
 impl Table {
     /// An empty table with room for this many cache lines of nodes, and what is needed to change it.
     pub(super) fn new(lines: usize) -> io::Result<(Self, Writer)> {
         let first = ROOT / LINE;
-        let end = u32::try_from(first + lines).ok().filter(|end| *end <= PLACES);
-        let end = end.ok_or(io::ErrorKind::InvalidInput)?;
-        let words = Words::zeroed(end as usize * LINE)?;
-        Ok((Self { words }, Writer::new(first as u32, end)))
+        if lines > LINES as usize + 1 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // The root lies in the first lines, of those that words can name.
+        let end = (first + lines).min(LINES as usize + 1);
+        let words = Words::zeroed(end * LINE)?;
+        Ok((Self { words, is_large: AtomicBool::new(false) }, Writer::new(first as u32, end as u32)))
     }
 
     /// The hops of many keys.
     #[inline]
     pub(super) fn lookup(&self, keys: &[u128], hops: &mut [HopId]) {
+        let is_large = self.is_large.load(Relaxed);
         for (keys, hops) in keys.chunks(BLOCK).zip(hops.chunks_mut(BLOCK)) {
-            self.lookup_block(keys, hops);
+            if is_large {
+                self.lookup_block::<true>(keys, hops);
+            } else {
+                self.lookup_block::<false>(keys, hops);
+            }
         }
     }
 
     /// The root for all keys, then one step for each that is not at a leaf, and so on. In each round the node of the next
     /// is asked for, so that its misses overlap.
-    fn lookup_block(&self, keys: &[u128], hops: &mut [HopId]) {
+    fn lookup_block<const ASK: bool>(&self, keys: &[u128], hops: &mut [HopId]) {
         let Some(root) = self.words.first_chunk::<ROOT>() else { return };
         let (mut words, mut any) = ([0u32; BLOCK], 0);
         for (word, key) in words.iter_mut().zip(keys) {
             *word = root[slot_of_root(*key)].load(Acquire);
-            self.ask_for(*word);
+            if ASK {
+                self.ask_for(*word, *key);
+            }
             any |= *word;
         }
         while word::is_node(core::mem::take(&mut any)) {
             for (word, key) in words.iter_mut().zip(keys) {
                 if word::is_node(*word) {
                     *word = self.step(*word, *key);
-                    self.ask_for(*word);
+                    if ASK {
+                        self.ask_for(*word, *key);
+                    }
                     any |= *word;
                 }
             }
@@ -104,22 +118,24 @@ impl Table {
         }
     }
 
-    /// Prefetches the node of `word`; for a leaf, something that is there anyway.
+    /// Prefetches the node of `word`, and the slot of a key in it; for a leaf, something that is there anyway.
     #[inline]
-    fn ask_for(&self, word: u32) {
-        let is_node = word >> 31;
-        self.words.prefetch((word & PLACE & is_node.wrapping_neg()) as usize);
+    fn ask_for(&self, word: u32, key: u128) {
+        let is_node = (word >> 31).wrapping_neg();
+        let slot = rest(word, key) as u32 & slots(word).wrapping_sub(1);
+        let (at, slot) = (place(word) & is_node, slot & is_node);
+        self.words.prefetch(at as usize);
+        self.words.prefetch(at.wrapping_add(SLOTS.wrapping_add(slot).wrapping_mul(WORD_BYTES)) as usize);
     }
 
     /// The word that the node of `word` has for `key`.
     #[inline]
     fn step(&self, word: u32, key: u128) -> u32 {
-        let head = self.words.line(word & PLACE);
-        let rest = rest(word, key);
-        let slot = rest as u32 & 0xff;
-        let run = if word & DENSE == 0 { run(head, slot) } else { slot };
-        let at = if rest >> 8 == path(head) { RUNS.wrapping_add(run) } else { ELSE };
-        self.words.word((word & PLACE).wrapping_add(at * WORD_BYTES)).load(Acquire)
+        let place = place(word);
+        // What is left is the slot, if the bits before it are the same.
+        let slot = rest(word, key) ^ path_of(self.words.line(place));
+        let at = if slot < u64::from(slots(word)) { SLOTS.wrapping_add(slot as u32) } else { ELSE };
+        self.words.word(place.wrapping_add(at.wrapping_mul(WORD_BYTES))).load(Acquire)
     }
 
     /// The leaf of one key.
@@ -143,7 +159,7 @@ impl Table {
         }
     }
 
-    /// Stores a word that nothing leads to yet.
+    /// Stores a word that nothing leads to yet, or that only the writer reads.
     fn write(&self, at: u32, word: u32) {
         if let Some(slot) = self.words.get(at as usize) {
             slot.store(word, Relaxed);
@@ -151,33 +167,32 @@ impl Table {
     }
 }
 
-/// Where the node of `word` starts.
+/// The byte that the node of `word` begins at.
 #[inline]
-const fn start(word: u32) -> u32 {
-    (word & PLACE) / WORD_BYTES
+const fn place(word: u32) -> u32 {
+    (word & LINES) << (LINE as u32 * WORD_BYTES).trailing_zeros()
 }
 
-/// Returns the bits of the key's half before the byte that the node of `word` looks at.
+/// Slots of the node of `word`.
+#[inline]
+const fn slots(word: u32) -> u32 {
+    // One byte of a word that all strides fit into: a shift takes no more of it than its lower bits.
+    const ALL: u64 = u64::from_le_bytes(STRIDES);
+    1_u32.wrapping_shl((ALL >> (word >> (STRIDE - 3) & 0x38)) as u32)
+}
+
+/// The bits of the key's half up to those that the node of `word` looks at.
 #[inline]
 const fn rest(word: u32, key: u128) -> u64 {
-    let half = if word & UPPER == 0 { key as u64 } else { (key >> 64) as u64 };
-    half >> (word & BEHIND)
+    let half = if word & LOWER == 0 { (key >> 64) as u64 } else { key as u64 };
+    half >> (word >> BEHIND & 0x3f)
 }
 
-/// The bits of the key that the node that begins with this line stands for.
+/// The bits before the node that begins with this line, in their half of the key, and zeros in place of those that it looks at.
 #[inline]
-fn path(head: &Line) -> u64 {
+fn path_of(head: &Line) -> u64 {
     let [low, high] = [PATH, PATH + 1].map(|at| u64::from(head[at as usize].load(Relaxed)));
     high << 32 | low
-}
-
-/// Which run of the node that begins with this line has this slot.
-#[inline]
-fn run(head: &Line, slot: u32) -> u32 {
-    let part = slot >> 5;
-    let upto = head[part as usize % LINE].load(Relaxed) << (31 - (slot & 31));
-    let before = head[(BEFORE + (part >> 2)) as usize % LINE].load(Relaxed) >> (8 * (part & 3)) & 0xff;
-    before.wrapping_add(upto.count_ones()).wrapping_sub(1)
 }
 
 /// The place of a key's word in the root.

@@ -1,42 +1,54 @@
 //! Changes of the table.
 
-use super::node::{self, LINES_MAX, Node, Slots};
-use super::{ELSE, LINE, ROOT, RUNS, Table, slot_of_root, start};
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::node::{self, Bits, LINES_MAX};
+use super::subtree::Prefixes;
+use super::{CHANGES, ELSE, LARGE, LINE, PREFIXES, ROOT, SLOTS, Table, path_of, place, slot_of_root};
 use crate::fib::Full;
 use crate::fib::free_list::{Epoch, Piece, Pieces};
+use crate::fib::prefix::Key as _;
 use crate::fib::word::{self, Edit};
 
-/// While no more lines than this are in use, nor this part of all, nodes are made fast and not small: 256 KiB, which any
-/// second-level cache has.
-const PLENTY: (usize, usize) = (4096, 16);
+/// Bits that the root looks at.
+const ROOT_BITS: u8 = 16;
+/// Changes of a node after which it is made anew, at least.
+const CHANGES_MIN: u32 = 8;
 
 /// The writer's part of a table.
 #[derive(Debug)]
 pub(in crate::fib) struct Writer {
     lines: Pieces,
-    /// Nodes of the change under way: made, dropped, and covered by the prefix; with each,
-    /// whether it covers what is around them too.
+    /// Nodes of the change under way: made; and covered by the prefix, with each whether it covers what is around them too.
     made: Vec<Piece>,
-    gone: Vec<Piece>,
     below: Vec<(u32, bool)>,
+    /// Nodes on the way to a prefix.
+    way: Vec<Step>,
 }
 
-/// A change, on its way down.
-#[derive(Clone, Copy)]
-struct Change {
-    key: u128,
-    len: u8,
-    edit: Edit,
-    /// Change no runs: then no memory is needed, and none given back.
-    in_place: bool,
-    /// Have a node where one could be left out.
-    keep: bool,
+/// A node on the way to a prefix.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// The word that leads to it.
+    at: u32,
+    /// Bits that were looked at before.
+    before: u8,
+    word: u32,
+}
+
+/// Where the way to a prefix ends.
+enum End {
+    /// The last node has slots for it.
+    Slots(u32, Bits),
+    /// A leaf, or a node that the prefix lies beside, or covers: the word that leads there, bits that were looked at before, whether it is
+    /// covered.
+    Before(u32, u8, bool),
 }
 
 impl Writer {
     pub(super) fn new(first: u32, end: u32) -> Self {
         let lines = Pieces::new(first, end, LINES_MAX);
-        Self { lines, made: Vec::new(), gone: Vec::new(), below: Vec::new() }
+        Self { lines, made: Vec::new(), below: Vec::new(), way: Vec::new() }
     }
 
     /// Makes a change to all addresses that share the first `len` bits of `key`: each goes from the old answer to the
@@ -52,145 +64,144 @@ impl Writer {
         edit: Edit,
         epoch: Epoch,
     ) -> Result<(), Full> {
-        let change = Change { key, len, edit, in_place: false, keep: false };
-        match self.attempt(table, change) {
-            Ok(()) => self.succeed(epoch),
-            Err(Full) => {
-                self.fail();
-                if !edit.ends {
-                    return Err(Full);
-                }
-                self.attempt(table, Change { in_place: true, ..change })?;
-            }
+        if len <= ROOT_BITS {
+            let first = slot_of_root(key) as u32;
+            self.overwrite(table, first..first + (1 << (ROOT_BITS - len)), edit);
+            self.patch_below(table, edit);
+            return Ok(());
         }
-        self.patch_below(table, edit);
+        let changes_shape = match self.go(table, key, len) {
+            End::Slots(start, bits) => {
+                let covered = bits.covered(key, len);
+                let slots = start + SLOTS + covered.start as u32..start + SLOTS + covered.end as u32;
+                let is_new = self.overwrite(table, slots, edit);
+                self.patch_below(table, edit);
+                is_new || edit.ends
+            }
+            End::Before(at, _, covers) if edit.ends => {
+                // Longer prefixes are all that is left of it.
+                self.below.extend(Some(table.load(at)).filter(|_| covers).map(|word| (word, false)));
+                self.patch_below(table, edit);
+                true
+            }
+            End::Before(at, before, _) => {
+                let mut prefixes = Prefixes::of(table, table.load(at), key, before);
+                prefixes.put(key, len, edit.leaf);
+                self.replace(table, (at, before), prefixes, epoch)?;
+                true
+            }
+        };
+        if edit.ends {
+            self.collapse(table, epoch);
+        }
+        if changes_shape {
+            self.reshape(table, key, epoch);
+        }
+        table.is_large.store(self.lines.used() >= LARGE, Relaxed);
         Ok(())
     }
 
-    fn succeed(&mut self, epoch: Epoch) {
-        self.made.clear();
-        self.gone.drain(..).for_each(|piece| self.lines.give_later(epoch, piece));
-    }
-
-    fn fail(&mut self) {
-        self.gone.clear();
-        self.below.clear();
-        self.made.drain(..).for_each(|piece| self.lines.give(piece));
-    }
-
-    fn attempt(&mut self, table: &Table, change: Change) -> Result<(), Full> {
-        let first = slot_of_root(change.key) as u32;
-        if change.len > 16 {
-            let old = table.load(first);
-            let new = self.change(table, old, 2, change)?;
-            if new != old {
-                table.store(first, new);
+    /// Goes as far as there are nodes on the way to a prefix.
+    fn go(&mut self, table: &Table, key: u128, len: u8) -> End {
+        let (mut at, mut before) = (slot_of_root(key) as u32, ROOT_BITS);
+        self.way.clear();
+        loop {
+            let word = table.load(at);
+            if !word::is_node(word) {
+                return End::Before(at, before, false);
             }
-            return Ok(());
+            let (bits, start) = (Bits::of_node(word), node::start(word));
+            let first = bits.key(key, before, path_of(table.words.line(place(word))));
+            let agrees = first.common(key) >= bits.from.max(before).min(len);
+            if !agrees || len <= bits.from {
+                return End::Before(at, before, agrees);
+            }
+            self.way.push(Step { at, before, word });
+            if len <= bits.end() {
+                return End::Slots(start, bits);
+            }
+            at = start + SLOTS + bits.slot(key) as u32;
+            before = bits.end();
         }
-        for at in first..first + (1 << (16 - change.len)) {
+    }
+
+    /// Lets a word lead to new nodes for these prefixes.
+    fn replace(
+        &mut self,
+        table: &Table,
+        (at, before): (u32, u8),
+        mut prefixes: Prefixes,
+        epoch: Epoch,
+    ) -> Result<(), Full> {
+        let gone = core::mem::take(&mut prefixes.pieces);
+        match prefixes.build(table, before, &mut self.lines, &mut self.made) {
+            Ok(word) => {
+                table.store(at, word);
+                self.made.clear();
+                gone.into_iter().for_each(|piece| self.lines.give_later(epoch, piece));
+                Ok(())
+            }
+            Err(Full) => {
+                self.made.drain(..).for_each(|piece| self.lines.give(piece));
+                Err(Full)
+            }
+        }
+    }
+
+    /// Takes out nodes on the way whose slots all say what is said around them.
+    fn collapse(&mut self, table: &Table, epoch: Epoch) {
+        while let Some(step) = self.way.pop() {
+            let Some(leaf) = node::leaf_of_all(table, step.word, step.before) else {
+                self.way.push(step);
+                return;
+            };
+            table.store(step.at, leaf);
+            self.lines.give_later(epoch, node::piece(step.word));
+        }
+    }
+
+    /// Counts a change in the nodes on the way, and makes the first anew that has changed much. If there is no memory for that, it stays.
+    fn reshape(&mut self, table: &Table, key: u128, epoch: Epoch) {
+        let mut much = None;
+        for step in &self.way {
+            let start = node::start(step.word);
+            let changes = table.load(start + CHANGES).saturating_add(1);
+            table.write(start + CHANGES, changes);
+            if much.is_none() && changes >= CHANGES_MIN.max(table.load(start + PREFIXES) / 2) {
+                much = Some(*step);
+            }
+        }
+        if let Some(Step { at, before, word }) = much {
+            // After a failure, not before as much has changed again.
+            table.write(node::start(word) + CHANGES, 0);
+            let _ = self.replace(table, (at, before), Prefixes::of(table, word, key, before), epoch);
+        }
+    }
+
+    /// Overwrites leaves, and remembers nodes; answers whether any leaf became one of another length.
+    fn overwrite(&mut self, table: &Table, slots: core::ops::Range<u32>, edit: Edit) -> bool {
+        let mut is_new = false;
+        for at in slots {
             let word = table.load(at);
             if word::is_node(word) {
                 self.below.push((word, true));
-            } else if change.edit.changes(word) {
-                table.store(at, change.edit.leaf);
+            } else if edit.changes(word) {
+                is_new |= word::len(word) != word::len(edit.leaf);
+                table.store(at, edit.leaf);
             }
         }
-        Ok(())
-    }
-
-    /// Returns the replacement of `word` in the place of the node for `byte`; `word` itself, if its memory serves.
-    fn change(&mut self, table: &Table, word: u32, byte: u8, change: Change) -> Result<u32, Full> {
-        let end = 8 * byte + 8;
-        let first = node::slot(change.key, byte);
-        let mut slots = node::expand(table, word, byte);
-        if change.len > end {
-            let new = self.change(table, slots[first], byte + 1, change)?;
-            if new == slots[first] {
-                return Ok(word);
-            }
-            slots[first] = new;
-            return self.replace(table, word, self.node(byte, slots), change);
-        }
-        let covered = &mut slots[first..first + (1 << (end - change.len))];
-        // What holds around a node further down will differ inside and outside of the prefix.
-        let parts = word::is_node(word) && node::byte(word) > byte + 1 && covered.contains(&word);
-        let change = Change { keep: change.keep || parts && !change.edit.ends, ..change };
-        if !self.overwrite(covered, byte, change.edit) && !change.keep {
-            return Ok(word);
-        }
-        self.replace(table, word, self.node(byte, slots), change)
-    }
-
-    /// Overwrites leaves, and remembers nodes; answers whether any leaf changed.
-    fn overwrite(&mut self, slots: &mut [u32], byte: u8, edit: Edit) -> bool {
-        let nodes = slots.iter().filter(|word| word::is_node(**word));
-        // Around a node that follows at once there is nothing inside of the slot.
-        self.below.extend(nodes.map(|word| (*word, node::byte(*word) > byte + 1)));
-        let mut changed = false;
-        for word in slots.iter_mut().filter(|word| edit.changes(**word)) {
-            *word = edit.leaf;
-            changed = true;
-        }
-        changed
-    }
-
-    fn node(&self, byte: u8, slots: Slots) -> Node {
-        let plenty = PLENTY.0.min(self.lines.bound() / PLENTY.1);
-        Node::of(byte, slots, self.lines.used() < plenty)
-    }
-
-    /// The word of `node`, which takes the place of `old`: a leaf or a child if it says no more than that, the old node
-    /// if only words change, else a new one.
-    fn replace(&mut self, table: &Table, old: u32, node: Node, change: Change) -> Result<u32, Full> {
-        let here = word::is_node(old) && node::byte(old) == node.byte;
-        if !change.in_place
-            && !change.keep
-            && let Some(short) = without(table, &node)
-        {
-            self.gone.extend(here.then(|| node::piece(table, old)));
-            return Ok(short);
-        }
-        let fits = here && self.fits(table, old, &node, change);
-        let piece = if fits { None } else { self.lines.take(node.lines()) };
-        match piece {
-            Some(piece) => Ok(self.put(table, here.then_some(old), &node, piece, change.key)),
-            None if here && node.fits(node::begins(table, start(old))) => {
-                node.store(table, start(old));
-                Ok(old)
-            }
-            None => Err(Full),
-        }
-    }
-
-    /// Whether the node of `old` can hold `node`, and a smaller one could not or must not be made.
-    fn fits(&self, table: &Table, old: u32, node: &Node, change: Change) -> bool {
-        let begins = node::begins(table, start(old));
-        node.fits(begins) && (change.in_place || node.lines() == node::lines(begins))
-    }
-
-    /// Writes a new node, in the place of an old one if there is one.
-    fn put(&mut self, table: &Table, old: Option<u32>, node: &Node, piece: Piece, key: u128) -> u32 {
-        let otherwise = old.map_or(0, |old| table.load(start(old) + ELSE));
-        self.made.push(piece);
-        self.gone.extend(old.map(|old| node::piece(table, old)));
-        node.write(table, piece, key, otherwise)
+        is_new
     }
 
     /// Makes a change to all leaves in the nodes that the prefix covers.
     fn patch_below(&mut self, table: &Table, edit: Edit) {
         while let Some((word, around)) = self.below.pop() {
-            let at = start(word);
-            let runs = node::begins(table, at).iter().map(|part| part.count_ones()).sum::<u32>();
-            let around = around.then_some(at + ELSE);
-            for at in around.into_iter().chain((0..runs).map(|run| at + RUNS + run)) {
-                let word = table.load(at);
-                if word::is_node(word) {
-                    self.below.push((word, true));
-                } else if edit.changes(word) {
-                    table.store(at, edit.leaf);
-                }
+            let start = node::start(word);
+            let slots = start + SLOTS..start + SLOTS + Bits::of_node(word).slots() as u32;
+            if around {
+                self.overwrite(table, start + ELSE..start + ELSE + 1, edit);
             }
+            self.overwrite(table, slots, edit);
         }
     }
 
@@ -208,19 +219,4 @@ impl Writer {
     pub(in crate::fib) const fn bytes(&self) -> usize {
         (ROOT + self.lines.used() * LINE) * size_of::<u32>()
     }
-}
-
-/// Returns an equivalent without `node`: the leaf of all slots, or the one child, which then stores the path around
-/// it.
-fn without(table: &Table, node: &Node) -> Option<u32> {
-    node.leaf().or_else(|| {
-        let (child, around) = node.only_child()?;
-        let (at, skipped) = (start(child) + ELSE, node::byte(child) - node.byte);
-        let agrees = skipped == 1 || table.load(at) == around;
-        if !agrees || !node::may_skip(node.byte, node::byte(child)) {
-            return None;
-        }
-        table.store(at, around);
-        Some(child)
-    })
 }
