@@ -30,13 +30,13 @@ pub(crate) struct TrieWriter {
 const _: () = assert!(size_of::<((u128, u8), u32)>() <= 48);
 
 impl Trie {
-    /// An empty table with room for this many cache lines of nodes, and what is needed to change it.
+    /// An empty table with room for this many cache lines of nodes, or for all that a table may have, and what is needed to change it.
     ///
     /// # Errors
     ///
     /// When the system has not so much address space for us.
     pub(crate) fn new(lines: usize) -> io::Result<(Self, TrieWriter)> {
-        let (table, writer) = v6::Table::new(lines)?;
+        let (table, writer) = v6::Table::new(lines.min(v6::ROOM))?;
         Ok((Self { table }, TrieWriter { entries: BTreeMap::new(), writer }))
     }
 

@@ -37,16 +37,18 @@ const WORD_BYTES: u32 = 4;
 pub(super) const LARGE: usize = 1 << 13;
 
 /// In a node's word, below the bit that all nodes have: its first line.
-const LINE_BITS: u32 = 21;
+const LINE_BITS: u32 = 22;
 const LINES: u32 = (1 << LINE_BITS) - 1;
-/// Bits of the key's half behind those that the node looks at: six bits.
+/// Lines of nodes that a table may have: those that words can name, without the root's.
+pub(super) const ROOM: usize = (1 << LINE_BITS) - ROOT / LINE;
+/// Half of the number of bits of the key's half behind those that the node looks at, which is even: five bits.
 const BEHIND: u32 = LINE_BITS;
 /// How many bits it looks at: three bits, the place in [`STRIDES`].
-const STRIDE: u32 = BEHIND + 6;
+const STRIDE: u32 = BEHIND + 5;
 /// It looks at the lower half of the key.
 const LOWER: u32 = 1 << (STRIDE + 3);
-/// Bits that nodes look at.
-const STRIDES: [u8; 8] = [3, 4, 5, 6, 8, 10, 12, 15];
+/// Bits that nodes look at. One more than an odd number is among them too: so many bits end at an even one.
+const STRIDES: [u8; 8] = [3, 4, 5, 6, 8, 10, 12, 14];
 
 /// Words of a node: the leaf where the key differs before the node; the bits of the key's half up to it, as [`path_of`] says; prefixes when it was
 /// made, and changes since, for the writer; and one for each slot.
@@ -68,11 +70,10 @@ impl Table {
     /// An empty table with room for this many cache lines of nodes, and what is needed to change it.
     pub(super) fn new(lines: usize) -> io::Result<(Self, Writer)> {
         let first = ROOT / LINE;
-        if lines > LINES as usize + 1 {
+        if lines > ROOM {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        // The root lies in the first lines, of those that words can name.
-        let end = (first + lines).min(LINES as usize + 1);
+        let end = first + lines;
         let words = Words::zeroed(end * LINE)?;
         Ok((Self { words, is_large: AtomicBool::new(false) }, Writer::new(first as u32, end as u32)))
     }
@@ -185,7 +186,13 @@ const fn slots(word: u32) -> u32 {
 #[inline]
 const fn rest(word: u32, key: u128) -> u64 {
     let half = if word & LOWER == 0 { (key >> 64) as u64 } else { key as u64 };
-    half >> (word >> BEHIND & 0x3f)
+    half >> behind(word)
+}
+
+/// Bits of the key's half behind those that the node of `word` looks at.
+#[inline]
+const fn behind(word: u32) -> u32 {
+    word >> (BEHIND - 1) & 0x3e
 }
 
 /// The bits before the node that begins with this line, in their half of the key, and zeros in place of those that it looks at.

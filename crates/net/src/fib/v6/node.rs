@@ -1,6 +1,6 @@
 //! A node as its writer sees it: which bits of the key it looks at, and where it is.
 
-use super::{BEHIND, LINE, LINES, LOWER, SLOTS, STRIDE, STRIDES, Table, place, slots};
+use super::{BEHIND, LINE, LINES, LOWER, SLOTS, STRIDE, STRIDES, Table, behind, place, slots};
 use crate::fib::free_list::Piece;
 use crate::fib::prefix::Key as _;
 use crate::fib::word;
@@ -13,10 +13,27 @@ pub(super) const LINES_MAX: usize = lines(STRIDE_MAX) as usize;
 /// Lines of a node where memory is plentiful.
 pub(super) const LINES_PLENTY: usize = lines(STRIDE_PLENTY) as usize;
 const HALF: u32 = 64;
-/// Slots for each prefix.
-const SLOTS_EACH: usize = 8;
 /// Bits that a node looks at where memory is plentiful, at least.
 const STRIDE_PLENTY: u32 = 8;
+
+/// How much of a table's memory is left for new nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Plenty,
+    Enough,
+    Little,
+}
+
+impl Room {
+    /// Slots of a node for each prefix, and bits that it looks at: at least that many.
+    const fn shape(self) -> (usize, u32) {
+        match self {
+            Self::Plenty => (8, STRIDE_PLENTY),
+            Self::Enough => (8, STRIDE_MIN),
+            Self::Little => (2, STRIDE_MIN),
+        }
+    }
+}
 
 /// The bits that a node looks at.
 #[derive(Clone, Copy, Debug)]
@@ -34,18 +51,24 @@ impl Bits {
         count: usize,
         common: u8,
         (shortest, longest): (u8, u8),
-        is_plentiful: bool,
+        room: Room,
     ) -> Self {
         let [before, common, shortest, longest] = [before, common, shortest, longest].map(u32::from);
         let is_lower = before >= HALF;
         let end = if is_lower { 2 * HALF } else { HALF };
         // Where they differ, and before any of them ends.
-        let from = common.min(shortest.saturating_sub(1));
-        let wanted = (count * SLOTS_EACH).max(1 << STRIDE_MIN).ilog2();
-        let least = if is_plentiful { STRIDE_PLENTY } else { STRIDE_MIN };
-        let count = wanted.min(longest.saturating_sub(from)).clamp(least, STRIDE_MAX);
+        let highest = common.min(shortest.saturating_sub(1));
+        let (slots_each, least) = room.shape();
+        let wanted = (count * slots_each).max(1 << STRIDE_MIN).ilog2();
+        let count = wanted.min(longest.saturating_sub(highest)).clamp(least, STRIDE_MAX);
         let (_, count) = stride(count);
-        let from = from.min(longest.saturating_sub(count)).max(before).min(end - count);
+        let from = highest.min(longest.saturating_sub(count)).max(before).min(end - count);
+        let (from, count) = match (from + count) % 2 {
+            0 => (from, count),
+            _ if from < highest => (from + 1, count),
+            _ if count % 2 == 1 => (from, count + 1),
+            _ => (from - 1, count),
+        };
         Self { from: from as u8, count: count as u8 }
     }
 
@@ -53,7 +76,7 @@ impl Bits {
     pub(super) const fn of_node(word: u32) -> Self {
         let count = slots(word).ilog2();
         let end = if word & LOWER == 0 { HALF } else { 2 * HALF };
-        Self { from: (end - (word >> BEHIND & 0x3f) - count) as u8, count: count as u8 }
+        Self { from: (end - behind(word) - count) as u8, count: count as u8 }
     }
 
     /// The bit behind them.
@@ -107,7 +130,7 @@ impl Bits {
         let (from, count) = (u32::from(self.from), u32::from(self.count));
         let half = if from < HALF { 0 } else { LOWER };
         let behind = HALF - from % HALF - count;
-        word::node(half | stride(count).0 << STRIDE | behind << BEHIND | line)
+        word::node(half | stride(count).0 << STRIDE | (behind / 2) << BEHIND | line)
     }
 }
 

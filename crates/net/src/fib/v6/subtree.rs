@@ -1,6 +1,6 @@
 //! Subtrees: their prefixes, and new nodes for them.
 
-use super::node::{self, Bits};
+use super::node::{self, Bits, Room};
 use super::{CHANGES, ELSE, PATH, PREFIXES, SLOTS, Table};
 use crate::fib::Full;
 use crate::fib::free_list::{Piece, Pieces};
@@ -10,6 +10,8 @@ use crate::fib::word;
 /// While no more lines than this are in use, nor this part of all, nodes are made fast and not small: 256 KiB, which any
 /// second-level cache has.
 const PLENTY: (usize, usize) = (4096, 16);
+/// When more than one of so many parts of all lines is in use, nodes are made small.
+const LITTLE: usize = 2;
 
 /// The prefixes of a subtree in place of a slot, as far as any address has them, and what holds outside of them.
 #[derive(Debug, Default)]
@@ -86,8 +88,14 @@ impl Prefixes {
         self.all.sort_unstable();
         self.all.dedup();
         let plenty = PLENTY.0.min(lines.bound() / PLENTY.1);
-        let is_plentiful = lines.used() + node::LINES_PLENTY <= plenty;
-        build(table, &self.all, (before, is_plentiful), self.around, &mut |units| {
+        let room = if lines.used() + node::LINES_PLENTY <= plenty {
+            Room::Plenty
+        } else if lines.used() <= lines.bound() / LITTLE {
+            Room::Enough
+        } else {
+            Room::Little
+        };
+        build(table, &self.all, (before, room), self.around, &mut |units| {
             let piece = lines.take(units).ok_or(Full)?;
             made.push(piece);
             Ok(piece)
@@ -99,14 +107,14 @@ impl Prefixes {
 fn build(
     table: &Table,
     prefixes: &[Prefix],
-    (before, is_plentiful): (u8, bool),
+    (before, room): (u8, Room),
     around: u32,
     take: &mut dyn FnMut(u32) -> Result<Piece, Full>,
 ) -> Result<u32, Full> {
     let (Some(first), Some(last)) = (prefixes.first(), prefixes.last()) else { return Ok(around) };
     let lens = || prefixes.iter().map(|one| one.len);
     let lens = (lens().min().unwrap_or(0), lens().max().unwrap_or(0));
-    let bits = Bits::of(before, prefixes.len(), first.key.common(last.key), lens, is_plentiful);
+    let bits = Bits::of(before, prefixes.len(), first.key.common(last.key), lens, room);
     let mut slots = vec![around; bits.slots()];
     let (short, long): (Vec<Prefix>, Vec<Prefix>) = prefixes.iter().partition(|one| one.len <= bits.end());
     // What covers others comes before them.
@@ -115,7 +123,7 @@ fn build(
     }
     for below in long.chunk_by(|one, next| bits.slot(one.key) == bits.slot(next.key)) {
         let slot = &mut slots[bits.slot(below[0].key)];
-        *slot = build(table, below, (bits.end(), is_plentiful), *slot, take)?;
+        *slot = build(table, below, (bits.end(), room), *slot, take)?;
     }
     let piece = take(bits.lines())?;
     let word = bits.word(piece.at);
