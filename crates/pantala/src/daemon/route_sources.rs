@@ -18,6 +18,7 @@ use dev::netlink::RouteMonitor;
 use dev::netns::Netns;
 use net::fib::{FibIndex, Origin, Prefix, Protocol};
 use tokio::sync::Notify;
+use wire::rtnetlink::RT_TABLE_MAIN;
 
 use self::lead::{Lead, Links};
 use super::control::Control;
@@ -240,7 +241,12 @@ impl Control {
     fn sweep_source(&mut self, which: Which) {
         let Some(source) = self.route_sources.get_mut(which) else { return };
         source.sweep_at = None;
-        let swept = source.table.sweep();
+        let swept = match (&source.config, &source.state) {
+            (OneOf::Fpm(config), State::Connected(_)) => {
+                source.table.sweep_but_untold(config.common.fib(RT_TABLE_MAIN, RT_TABLE_MAIN).unwrap_or(0))
+            }
+            _ => source.table.sweep(),
+        };
         if swept > 0 {
             log::info(&format!("routes from {which}: {} swept", counted(swept as u64, "stale route")));
         }

@@ -219,6 +219,34 @@ impl Table {
         swept
     }
 
+    /// Ends a resynchronisation by zebra, which tells the main table, `main` here, and those of VRFs after a connect, and others only as
+    /// they change. A table of which it has told nothing keeps the routes whose next hops it still has.
+    pub(crate) fn sweep_but_untold(&mut self, main: FibIndex) -> usize {
+        let round = self.round;
+        let mut told = [false; 1 << FibIndex::BITS];
+        told[usize::from(main)] = true;
+        let mut untold = Vec::new();
+        for ((fib, to), entry) in &self.routes {
+            for path in entry.paths.as_slice() {
+                told[usize::from(*fib)] |= path.round == round;
+                if !told[usize::from(*fib)] {
+                    untold.push(((*fib, *to), *path));
+                }
+            }
+        }
+        for (to, path) in untold.into_iter().filter(|((fib, _), _)| !told[usize::from(*fib)]) {
+            let Some(spec) = self.targets.renewed(path.target, round) else { continue };
+            let Ok(target) = self.targets.take(&spec) else { continue };
+            self.targets.release(path.target);
+            self.routes.entry(to).or_default().paths.set(Path { target, round, ..path });
+            self.fresh += 1;
+            if target != path.target {
+                self.dirty.push(to);
+            }
+        }
+        self.sweep()
+    }
+
     /// Removes all routes.
     pub(crate) fn clear(&mut self) -> usize {
         self.begin_round();

@@ -193,6 +193,32 @@ impl Targets {
         self.is_stale |= self.objects.len() != before;
     }
 
+    /// Returns a target in the numbers of another resynchronisation; none if they are those of other next hops there.
+    pub(super) fn renewed(&self, id: TargetId, round: u16) -> Option<Vec<RawHop>> {
+        let renewed = |hop: &RawHop| match hop.to {
+            RawTo::Object(old) => {
+                let new = ObjectId { round, id: old.id };
+                self.is_same(old, new, DEPTH_MAX).then_some(RawHop { to: RawTo::Object(new), ..*hop })
+            }
+            _ => Some(*hop),
+        };
+        self.spec(id).iter().map(renewed).collect()
+    }
+
+    /// Whether two numbers, of different resynchronisations, are those of the same next hops.
+    fn is_same(&self, one: ObjectId, other: ObjectId, depth: u8) -> bool {
+        match (self.objects.get(&one), self.objects.get(&other)) {
+            (Some(Object::Hop(one)), Some(Object::Hop(other))) => one == other,
+            (Some(Object::Group(one)), Some(Object::Group(other))) if depth > 0 => {
+                let is_same = |((one, share), (other, other_share)): (&(ObjectId, u32), &(ObjectId, u32))| {
+                    share == other_share && self.is_same(*one, *other, depth - 1)
+                };
+                one.len() == other.len() && one.iter().zip(other).all(is_same)
+            }
+            _ => false,
+        }
+    }
+
     /// Notes that interfaces have changed.
     pub(super) fn is_to_be_resolved(&mut self) {
         self.is_stale = true;

@@ -6,20 +6,26 @@
 //!   feeder  ── twin3 ┘
 //! ```
 //!
-//! `PANTALA_ROUTES=N` says how many IPv4 routes there are, and a quarter as many of IPv6; the times are printed, and kept in a file in the
+//! `PANTALA_ROUTES=N` says how many IPv4 routes there are, and a quarter as many of IPv6; the times are printed, and kept in files in the
 //! folder that `PANTALA_OFFICE` names.
 
+mod flow;
+mod live;
+
 use core::fmt::Write;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use dev::netns::Netns;
+use dev::sys::process::end_with_parent;
 use ipnet::IpNet;
 use serde_json::Value;
 
+use self::flow::Flow;
+use self::live::a_live_feed_is_followed_and_no_packet_is_lost_meanwhile;
 use crate::frr::Frr;
 use crate::lab::{Attach, Family, Host, Lab, Link, at};
 use crate::need;
@@ -27,14 +33,14 @@ use crate::office::watch::{self, Watch};
 use crate::pantala::{Folder, Pantala};
 use crate::programs::Running;
 use crate::routing_daemons::{self as daemons, Bird, behind, bfd, network};
-use crate::wait::within;
+use crate::wait::{PATIENCE, within};
 
 /// IPv4 routes, unless `PANTALA_ROUTES` says how many.
 const ROUTES: u64 = 20_000;
 /// Longer than zebra takes for a full table.
 const LONG: Duration = Duration::from_secs(240);
-/// Time after which routes that zebra does not tell again are removed.
-const STALE_S: u64 = 30;
+/// Times after which routes that zebra does not tell again are removed: of these, and of more.
+const STALE_S: [u64; 2] = [30, 120];
 const DAEMONS: [&str; 4] = ["ospfd", "ospf6d", "bgpd", "bfdd"];
 
 /// Three neighbours of pantala, and all that runs.
@@ -42,11 +48,46 @@ struct Net {
     lab: Lab,
     folder: Folder,
     frr: Frr,
-    _others: (Bird, Frr, Running),
+    _others: (Bird, Frr),
+    feeder: Running,
     _folders: [Folder; 2],
     watches: [Watch; 2],
-    /// Events, with their times, and the longest pauses of the flow of each family meanwhile.
-    rows: Vec<(&'static str, Duration, [Duration; 2])>,
+    /// To a network of OSPF, and to one of the table: of IPv4 and IPv6 each.
+    flows: [Flow; 4],
+    rows: Vec<Row>,
+}
+
+/// An event.
+struct Row {
+    event: &'static str,
+    begun: Begun,
+    took: Duration,
+    /// The longest time without an answer of the network of OSPF, of each family.
+    pauses: [Duration; 2],
+}
+
+/// The beginning of an event.
+#[derive(Clone, Copy)]
+struct Begun {
+    at: Instant,
+    /// Datagrams that each flow had sent.
+    sent: [usize; 4],
+}
+
+/// Routes of IPv4 that are announced.
+fn count() -> u64 {
+    std::env::var("PANTALA_ROUTES").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUTES)
+}
+
+fn routes(source: &Value) -> u64 {
+    source["routes"].as_u64().unwrap_or_default()
+}
+
+/// Keeps a table in the folder that `PANTALA_OFFICE` names.
+fn keep(name: &str, text: &str) {
+    if let Some(folder) = std::env::var_os("PANTALA_OFFICE") {
+        std::fs::write(Path::new(&folder).join(name), text).unwrap();
+    }
 }
 
 fn addrs(host: &Host) -> [IpAddr; 2] {
@@ -110,23 +151,44 @@ fn echoes(host: &Host, own: IpAddr) {
     });
 }
 
-fn feeder(netns: &Netns, peer: IpAddr, count: u64, via: [IpAddr; 2]) -> Running {
+/// An address in the first network of the table.
+fn in_table(family: Family) -> IpAddr {
+    family.pick(Ipv4Addr::new(16, 0, 0, 1).into(), Ipv6Addr::new(0x2400, 0, 0, 0, 0, 0, 0, 1).into())
+}
+
+/// Runs the feeder of a table, by two next hops that its host has.
+fn feeder(host: &Host, count: u64) -> Running {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/full_table/feeder.py");
     let mut command = Command::new("python3");
-    command
-        .args([script, &peer.to_string(), "64504", &count.to_string()])
-        .args(via.map(|via| via.to_string()));
-    Running::start(netns.put(&mut command).unwrap().stdin(Stdio::null()))
+    command.args([script, &host.router(Family::V4).to_string(), "64504", &count.to_string()]);
+    for number in [2, 3] {
+        command.args(Family::BOTH.map(|family| host.neighbour(family, number).to_string()));
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    Running(end_with_parent(host.netns.put(&mut command).unwrap()).spawn().unwrap())
+}
+
+/// Has the feeder's host be each host of the networks that it announces, and another router on its link.
+fn is_all_of_its_networks(host: &Host) {
+    for family in Family::BOTH {
+        let other = IpNet::new_assert(host.neighbour(family, 3), family.pick(24, 64));
+        host.netns.netlink().unwrap().add_address("eth0", other).unwrap();
+        for net in family.pick(["16.0.0.0/4", "41.0.0.0/8"], ["2400::/16", "2402::/16"]) {
+            let mut command = Command::new("ip");
+            command.args([family.pick("-4", "-6"), "route", "add", "local", net, "dev", "lo"]);
+            assert!(host.netns.put(&mut command).unwrap().status().unwrap().success());
+        }
+    }
 }
 
 impl Net {
-    fn build(count: u64) -> Option<Self> {
-        if !Frr::is_there() || !["bird", "python3", "vtysh"].into_iter().all(need::program) {
+    fn build(test: &str, count: u64) -> Option<Self> {
+        if !Frr::is_there() || !["bird", "python3", "vtysh", "ip"].into_iter().all(need::program) {
             return None;
         }
-        let test = "full_table::a_full_table_comes_through_twins_and_outlives_each_daemon";
         let mut lab = Lab::without_pantala(test, &[(); 3].map(|()| Link::new(Attach::Native)))?;
-        let mut config = lab.config(&format!("[routes.fpm]\nstale_s = {STALE_S}\n"));
+        let mut config =
+            lab.config(&format!("[routes.fpm]\nstale_s = {}\n", STALE_S[usize::from(count > ROUTES)]));
         for number in 1..=3 {
             let name = format!("name = \"if{number}\"\n");
             config = config.replace(&name, &format!("{name}punt = \"twin{number}\"\n"));
@@ -154,24 +216,35 @@ impl Net {
         daemons::write(others, 2, "eth0", routers(other));
         write_other(others, routers(other));
         let frr_of_other = Frr::start(&other.netns, others, &DAEMONS);
-        let bird = Bird::start(&bird.netns, birds, addrs(bird), routers(bird));
+        let bird_daemon = Bird::start(&bird.netns, birds, addrs(bird), routers(bird));
         let frr = Frr::start(&lab.router, own, &DAEMONS);
-        let feeding = feeder(&feeds.netns, feeds.router(Family::V4), count, addrs(feeds));
+        is_all_of_its_networks(feeds);
+        let feeder = feeder(feeds, count);
         let watches = Family::BOTH.map(|family| {
             let server = at(behind(family, false), 7);
             Watch::begin(&feeds.netns, move || watch::answers(server))
         });
+        let ospf = Family::BOTH.map(|family| {
+            Flow::begin(&feeds.netns, behind(family, false), &[0, 1].map(|at: usize| &lab.hosts[at].netns))
+        });
+        let table = Family::BOTH.map(|family| Flow::begin(&other.netns, in_table(family), &[&feeds.netns]));
+        let ([first, second], [third, fourth]) = (ospf, table);
+        let flows = [first, second, third, fourth];
         let [folder, others, birds] = folders;
-        let _others = (bird, frr_of_other, feeding);
-        Some(Self { lab, folder, frr, _others, _folders: [others, birds], watches, rows: Vec::new() })
+        let (_others, _folders) = ((bird_daemon, frr_of_other), [others, birds]);
+        Some(Self { lab, folder, frr, _others, feeder, _folders, watches, flows, rows: Vec::new() })
     }
 
     fn source(&self) -> Value {
         self.lab.pantala().json("route sources")[0].clone()
     }
 
+    fn begin(&self) -> Begun {
+        Begun { at: Instant::now(), sent: self.flows.each_ref().map(Flow::sent) }
+    }
+
     /// Waits for what the source of routes says; notes how long it took, and how long flows were interrupted.
-    fn takes(&mut self, event: &'static str, begun: Instant, is_right: impl Fn(&Value) -> bool) {
+    fn takes(&mut self, event: &'static str, begun: Begun, is_right: impl Fn(&Value) -> bool) {
         let mut seen = Value::Null;
         let found = within(LONG, || {
             seen = self.source();
@@ -179,15 +252,43 @@ impl Net {
         });
         assert!(found.is_some(), "{event}: {seen}");
         let ended = Instant::now();
-        let pauses = self.watches.each_ref().map(|watch| watch.pause(begun, ended));
-        self.rows.push((event, ended - begun, pauses));
+        let pauses = self.watches.each_ref().map(|watch| watch.pause(begun.at, ended));
+        self.rows.push(Row { event, begun, took: ended - begun.at, pauses });
+    }
+
+    /// Lost datagrams of each flow from one moment to another, and how many were sent.
+    fn lost(&self, from: [usize; 4], to: [usize; 4]) -> [(usize, usize); 4] {
+        let of = |at: usize| (self.flows[at].lost(from[at]..to[at]), to[at] - from[at]);
+        [0, 1, 2, 3].map(of)
+    }
+
+    /// Lost datagrams of each flow since a moment, when all have arrived that may.
+    fn lost_since(&self, begun: &Begun) -> [(usize, usize); 4] {
+        let to = self.begin().sent;
+        let mut lost = self.lost(begun.sent, to);
+        within(PATIENCE, || {
+            lost = self.lost(begun.sent, to);
+            lost.iter().all(|(lost, _)| *lost == 0).then_some(())
+        });
+        lost
+    }
+
+    /// Events with what was lost from their beginning to that of the next.
+    fn events(&self) -> Vec<(&Row, [(usize, usize); 4])> {
+        let ends = self.rows.iter().skip(1).map(|row| row.begun.sent).chain([self.begin().sent]);
+        self.rows.iter().zip(ends).map(|(row, end)| (row, self.lost(row.begun.sent, end))).collect()
     }
 
     fn text(&self) -> String {
-        let mut text = "| event | s | s without IPv4 | s without IPv6 |\n|---|---|---|---|\n".to_owned();
-        for (event, took, pauses) in &self.rows {
-            let [a, b] = pauses.map(|pause| pause.as_secs_f64());
-            writeln!(text, "| {event} | {:.1} | {a:.1} | {b:.1} |", took.as_secs_f64()).unwrap();
+        let mut text =
+            "| event | s | s without IPv4 | s without IPv6 | OSPF IPv4 | OSPF IPv6 | BGP IPv4 | BGP IPv6 |\n\
+                        |---|---|---|---|---|---|---|---|\n"
+                .to_owned();
+        for (row, lost) in self.events() {
+            let [a, b] = row.pauses.map(|pause| pause.as_secs_f64());
+            write!(text, "| {} | {:.1} | {a:.1} | {b:.1} |", row.event, row.took.as_secs_f64()).unwrap();
+            lost.iter().for_each(|(lost, sent)| write!(text, " {lost} of {sent} |").unwrap());
+            text.push('\n');
         }
         text
     }
@@ -220,51 +321,67 @@ impl Net {
     }
 }
 
+/// No datagram of any flow is lost while zebra is away, and until all of FRR is back.
+const OUTLIVED: [&str; 2] =
+    ["`kill -9` of zebra; pantala sees it", "all of FRR is started anew, and has told all routes again"];
+
 fn a_full_table_comes_through_twins_and_outlives_each_daemon() {
-    let count = std::env::var("PANTALA_ROUTES").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUTES);
-    let all = count + count / 4;
-    let begun = Instant::now();
-    let Some(mut net) = Net::build(count) else { return };
-    let routes = |source: &Value| source["routes"].as_u64().unwrap_or_default();
-    net.takes("FRR, BIRD and the feeder begin; all routes are in force", begun, |source| {
-        routes(source) >= all
-    });
+    let all = count() + count() / 4;
+    let test = "full_table::a_full_table_comes_through_twins_and_outlives_each_daemon";
+    let at = Instant::now();
+    let Some(mut net) = Net::build(test, count()) else { return };
+    net.takes(
+        "FRR, BIRD and the feeder begin; all routes are in force",
+        Begun { at, sent: [0; 4] },
+        |source| routes(source) >= all,
+    );
     net.is_whole();
     println!("{}", net.source());
 
-    let begun = Instant::now();
+    let begun = net.begin();
     net.frr.kill(Some("bgpd"));
     net.takes("`kill -9` of bgpd; its routes are gone", begun, |source| routes(source) < 100);
-    let begun = Instant::now();
+    let begun = net.begin();
     net.frr.begin_again(&net.lab.router, &net.folder, "bgpd");
     net.takes("bgpd is started; all routes are in force", begun, |source| routes(source) >= all);
     net.is_whole();
 
-    let begun = Instant::now();
+    let begun = net.begin();
     net.frr.kill(Some("zebra"));
-    net.takes("`kill -9` of zebra; pantala sees it", begun, |source| source["state"] == "waiting");
+    net.takes(OUTLIVED[0], begun, |source| source["state"] == "waiting");
     assert!(routes(&net.source()) >= all, "its routes stay");
-    let begun = Instant::now();
+    let begun = net.begin();
     // As watchfrr does: a zebra alone does not learn all again from daemons that have told it before.
     net.frr.kill(None);
     net.frr = Frr::start(&net.lab.router, &net.folder, &DAEMONS);
-    net.takes("all of FRR is started anew, and has told all routes again", begun, |source| {
+    net.takes(OUTLIVED[1], begun, |source| {
         source["state"] == "connected" && source["stale"].as_u64() == Some(0) && routes(source) >= all
     });
     net.is_whole();
 
-    let begun = Instant::now();
+    let begun = net.begin();
     let pantala = net.lab.pantala.take().unwrap();
     net.lab.pantala = Some(pantala.killed_and_started_again(&net.lab.router));
     net.takes("`kill -9` of pantala, which is started again; all routes are in force", begun, |source| {
         routes(source) >= all
     });
     net.is_whole();
+    if count() > ROUTES {
+        let begun = net.begin();
+        net.frr.kill(None);
+        net.takes("`kill -9` of all of FRR, which stays away; all routes are swept", begun, |source| {
+            routes(source) == 0
+        });
+    }
     let text = net.text();
     println!("{all} routes\n{text}");
-    if let Some(folder) = std::env::var_os("PANTALA_OFFICE") {
-        std::fs::write(std::path::Path::new(&folder).join("full_table.md"), text).unwrap();
+    keep("full_table.md", &text);
+    for (row, lost) in net.events().iter().filter(|(row, _)| OUTLIVED.contains(&row.event)) {
+        assert!(lost.iter().all(|(lost, _)| *lost == 0), "{}: lost, of how many: {lost:?}", row.event);
     }
 }
 
-harness::tests![a_full_table_comes_through_twins_and_outlives_each_daemon];
+harness::tests![
+    a_full_table_comes_through_twins_and_outlives_each_daemon,
+    a_live_feed_is_followed_and_no_packet_is_lost_meanwhile,
+];

@@ -19,8 +19,9 @@ use crate::frr::Frr;
 use crate::lab::{Attach, Family, Lab, Link, at};
 use crate::need;
 use crate::pantala::{Folder, Pantala};
+use crate::routing_daemons::Bird;
 use crate::socket::udp;
-use crate::wait::{until, until_right};
+use crate::wait::{until, until_right, within};
 
 /// Where the host behind the routes listens.
 const PORTS: [u16; 2] = [7788, 7789];
@@ -163,6 +164,39 @@ fn routes_of_the_kernel_are_taken_and_go_when_its_interface_goes_down() {
         let shown = lab.pantala().shows("route sources");
         shown.contains("kernel: table 254, following").then_some(())
     });
+}
+
+fn routes_that_bird_gives_the_kernel_are_taken_and_outlive_bird_when_it_is_killed() {
+    if !need::program("bird") {
+        return;
+    }
+    let test =
+        "route_sources::routes_that_bird_gives_the_kernel_are_taken_and_outlive_bird_when_it_is_killed";
+    let Some((lab, beside)) = lab_with(test, "kernel", "table = 100") else { return };
+    let of = |family: Family| {
+        let (channel, to, via) = (family.pick("ipv4", "ipv6"), network(family), lab.hosts[1].addr(family));
+        format!(
+            "protocol static {{ {channel}; route {to} via {via}; }}\n\
+             protocol kernel {{ kernel table 100; {channel} {{ export all; }}; }}\n"
+        )
+    };
+    let config =
+        format!("router id 1.1.1.9;\nprotocol device {{ scan time 1; }}\n{}", Family::BOTH.map(of).concat());
+    let folder = Folder::new();
+    let bird = Bird::run(&beside.netns, &folder, &config);
+    let paths = Family::BOTH.map(|family| Path::new(&lab, family));
+    lab.both(|family| {
+        let found = until("the route is there", || route(&lab, family));
+        assert_eq!((&found["protocol"], &found["distance"]), (&"bird".into(), &100.into()), "{found}");
+        until("it carries", || paths[usize::from(family == Family::V6)].carries(family).then_some(()));
+    });
+    drop(bird);
+    lab.both(|family| {
+        assert!(paths[usize::from(family == Family::V6)].carries(family), "the kernel has it still");
+    });
+    beside.ip("route flush table 100");
+    beside.ip("-6 route flush table 100");
+    lab.both(|family| until("it goes", || route(&lab, family).is_none().then_some(())));
 }
 
 fn routes_of_others_stay_over_a_reload_and_follow_its_distances() {
@@ -328,15 +362,14 @@ fn routes_of_frr_are_taken_and_outlive_a_killed_zebra() {
     }
 }
 
-fn a_table_of_frr_feeds_a_routing_table_of_ours_by_which_an_interface_leads() {
+/// FRR, whose static routes are in table 100, which is table 1 here.
+fn table_of_frr(test: &str, more: &str) -> Option<(Lab, Beside, Frr, Folder)> {
     if !Frr::is_there() {
-        return;
+        return None;
     }
-    let test = "route_sources::a_table_of_frr_feeds_a_routing_table_of_ours_by_which_an_interface_leads";
-    let links = [Link::new(Attach::Native), Link::new(Attach::Native)];
-    let Some(mut lab) = Lab::without_pantala(test, &links) else { return };
+    let mut lab = Lab::without_pantala(test, &[Link::new(Attach::Native), Link::new(Attach::Native)])?;
     let beside = Beside::new(&lab);
-    let config = lab.config(&beside.section("fpm", "tables = [\"100 1\"]"));
+    let config = lab.config(&beside.section("fpm", &format!("tables = [\"100 1\"]\n{more}")));
     lab.pantala = Some(Pantala::start(&lab.router, &format!("fibs = 2\n{config}")));
     lab.attach();
     let folder = Folder::new();
@@ -352,11 +385,55 @@ fn a_table_of_frr_feeds_a_routing_table_of_ours_by_which_an_interface_leads() {
     let mut frr = Frr::start(&beside.netns, &folder, &[]);
     until_right("zebra is there", || source(&lab)["state"].clone(), |state| state == "connected");
     frr.begin_again(&beside.netns, &folder, "staticd");
+    Some((lab, beside, frr, folder))
+}
+
+/// Longer than zebra takes to connect again, and stale routes last.
+const SWEPT: Duration = Duration::from_secs(30);
+
+/// The route to the network in table 1.
+fn in_table_1(lab: &Lab, family: Family) -> Option<Value> {
+    let listed = lab.pantala().json("netstat -rn -F 1");
+    listed.as_array()?.iter().find(|route| route["to"] == network(family)).cloned()
+}
+
+fn a_table_that_zebra_does_not_tell_again_outlives_a_broken_session_and_our_own_end() {
+    let test =
+        "route_sources::a_table_that_zebra_does_not_tell_again_outlives_a_broken_session_and_our_own_end";
+    let Some((mut lab, beside, _frr, _folder)) = table_of_frr(test, "stale_s = 8") else { return };
+    lab.both(|family| drop(until("it is in table 1", || in_table_1(&lab, family))));
+    // Another configuration breaks the session, and zebra connects again, which tells the main table.
+    let kernel = "table = 100\ntables = [\"100 1\"]";
+    let sections =
+        [beside.section("fpm", "tables = [\"100 1\"]\nstale_s = 7"), beside.section("kernel", kernel)];
+    let config = |sections: &str| format!("fibs = 2\n{}", lab.config(sections));
+    lab.pantala().rewrite_config(&config(&sections[0]));
+    lab.pantala().shows("reload");
+    let mut seen = Value::Null;
+    let is_swept = within(SWEPT, || {
+        seen = source(&lab);
+        let is_told = seen["state"] == "connected" && seen["resyncs"].as_u64() == Some(2);
+        (is_told && seen["stale"].as_u64() == Some(0)).then_some(())
+    });
+    assert!(is_swept.is_some(), "{seen}");
+    lab.both(|family| {
+        let hops = in_table_1(&lab, family).map(|route| route["next_hops"].clone());
+        assert!(hops.is_some_and(|hops| hops[0]["interface"] == "if2"), "it is there");
+    });
+    // After an end of ours the kernel's own table has it.
+    lab.pantala().rewrite_config(&config(&sections.concat()));
+    let pantala = lab.pantala.take().unwrap();
+    lab.pantala = Some(pantala.killed_and_started_again(&lab.router));
+    lab.both(|family| drop(until("it is in table 1 again", || in_table_1(&lab, family))));
+    lab.both(|family| assert!(route(&lab, family).is_none(), "and not in table 0"));
+}
+
+fn a_table_of_frr_feeds_a_routing_table_of_ours_by_which_an_interface_leads() {
+    let test = "route_sources::a_table_of_frr_feeds_a_routing_table_of_ours_by_which_an_interface_leads";
+    let Some((lab, _beside, mut frr, _folder)) = table_of_frr(test, "") else { return };
     let [v4, v6] = Family::BOTH.map(|family| Path::new(&lab, family));
     lab.both(|family| {
-        let listed = || lab.pantala().json("netstat -rn -F 1");
-        let found = || listed().as_array()?.iter().find(|route| route["to"] == network(family)).cloned();
-        let found = until("it is in table 1", found);
+        let found = until("it is in table 1", || in_table_1(&lab, family));
         assert_eq!((&found["protocol"], &found["fib"]), (&"static".into(), &1.into()), "{found}");
         assert!(route(&lab, family).is_none(), "and not in table 0");
         assert!(!family.pick(&v4, &v6).carries(family), "the first host's packets go by table 0");
@@ -376,7 +453,9 @@ fn a_table_of_frr_feeds_a_routing_table_of_ours_by_which_an_interface_leads() {
 }
 
 harness::tests![
+    a_table_that_zebra_does_not_tell_again_outlives_a_broken_session_and_our_own_end,
     a_table_of_frr_feeds_a_routing_table_of_ours_by_which_an_interface_leads,
+    routes_that_bird_gives_the_kernel_are_taken_and_outlive_bird_when_it_is_killed,
     routes_of_the_kernel_are_taken_and_go_when_its_interface_goes_down,
     routes_of_others_stay_over_a_reload_and_follow_its_distances,
     many_routes_of_the_kernel_are_read_and_changes_that_it_loses_are_read_again,

@@ -193,7 +193,12 @@ impl Bird {
             bgp("ipv4", own4, peer4, net4),
             bgp("ipv6", own6, peer6, net6),
         ];
-        std::fs::write(folder.file("bird.conf"), text.concat()).unwrap();
+        Self::run(netns, folder, &text.concat())
+    }
+
+    /// Runs with a configuration.
+    pub(crate) fn run(netns: &Netns, folder: &Folder, config: &str) -> Self {
+        std::fs::write(folder.file("bird.conf"), config).unwrap();
         let mut command = Command::new("bird");
         command.arg("-f").arg("-c").arg(folder.file("bird.conf")).arg("-s").arg(folder.file("bird.ctl"));
         command.stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::null());

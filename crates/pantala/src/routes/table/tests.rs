@@ -283,6 +283,48 @@ fn a_number_that_means_another_next_hop_after_a_restart_leads_no_stale_route_the
     }
 }
 
+fn learn_in(table: &mut Table, fib: FibIndex, body: &[u8]) {
+    for message in messages(&message(24, body)) {
+        if let Content::NewRoute(route) = message.unwrap().content().unwrap() {
+            table.learn(fib, &route, Told::ByZebra, 7);
+        }
+    }
+}
+
+#[test]
+fn a_table_that_zebra_does_not_tell_again_keeps_the_routes_whose_next_hops_are_there() {
+    for net in FAMILIES {
+        let mut table = Table::default();
+        let next_hops = [net.next_hop(20, 1), net.next_hop(21, 2), group(22, &[(20, 1), (21, 3)])].concat();
+        tell(&mut table, Told::ByZebra, &next_hops);
+        tell(&mut table, Told::ByZebra, &message(24, &net.route(1, 186, 20, &net.gateway(1))));
+        for (fib, n, leads) in
+            [(1, 2, by_id(20)), (1, 3, by_id(22)), (1, 4, net.gateway(3)), (2, 5, by_id(20))]
+        {
+            learn_in(&mut table, fib, &net.route(n, 186, 20, &leads));
+        }
+        assert_eq!(told(&mut table, 0).len(), 5);
+        // Zebra is still what it was: it tells next hops and the main table.
+        table.begin_round();
+        tell(&mut table, Told::ByZebra, &next_hops);
+        assert_eq!(table.sweep_but_untold(0), 1, "the main table is told as a whole");
+        assert_eq!((table.routes().routes, table.routes().stale, table.routes().next_hops), (4, 0, 3));
+        let _ = told(&mut table, 0);
+        assert_eq!(table.routes().idle, 0, "they lead where they did");
+        // It is another one, whose numbers are those of other next hops; of table 2 it tells something.
+        table.begin_round();
+        tell(&mut table, Told::ByZebra, &net.next_hop(20, 7));
+        learn_in(&mut table, 2, &net.route(6, 186, 20, &net.gateway(1)));
+        assert_eq!(table.sweep_but_untold(0), 3);
+        assert!(table.since(1, net.to(4), 186).is_some(), "it has no number");
+        assert!(table.since(2, net.to(6), 186).is_none() && told(&mut table, 0).len() == 4);
+        // Zebra stays away.
+        table.begin_round();
+        assert_eq!(table.sweep(), 2);
+        assert_eq!((told(&mut table, 0).len(), table.routes()), (2, Held::default()));
+    }
+}
+
 #[test]
 fn what_is_not_forwarded_by_is_ignored_and_counted() {
     for net in FAMILIES {

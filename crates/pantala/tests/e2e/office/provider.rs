@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use dev::netns::Netns;
 use dev::sys::process::end_with_parent;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::sh;
 
@@ -156,6 +157,13 @@ impl Provider {
             let via = gateway.iter().find(is_link_local).unwrap();
             sh(&self.netns, &format!("ip -6 route replace {v6}00::/40 via {via} dev wan"));
         }
+    }
+
+    /// Has the DHCP server answer late: what it is asked until it answers again waits.
+    pub(crate) fn answers(&self, is_awake: bool) {
+        let server = self.processes.first().unwrap();
+        let signal = if is_awake { Signal::CONT } else { Signal::STOP };
+        kill_process(Pid::from_child(server), signal).unwrap();
     }
 
     /// Pulls the wire, or puts it back.
