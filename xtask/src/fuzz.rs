@@ -73,9 +73,10 @@ fn run_one(target: &str, seconds: u64) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// `cargo fuzz` with a subcommand and a target: those of the packet generator and of DHCP need the program as a library.
+/// `cargo fuzz` with a subcommand and a target: those of the packet generator, of DHCP, PPPoE and routes need the program as a library.
 fn with_features<'a>(subcommand: &'a str, target: &'a str) -> Vec<&'a str> {
-    let is_program = target.starts_with("pktgen_") || target == "dhcp";
+    let is_program =
+        target.starts_with("pktgen_") || ["dhcp", "pppoe_client", "route_table"].contains(&target);
     let features: &[&str] = if is_program { &["--features", "program"] } else { &[] };
     [&[subcommand, target], features].concat()
 }

@@ -148,6 +148,8 @@ pub use mac::Mac;
 pub mod fuzz_bodies {
     pub use crate::dhcp::fuzz_bodies::dhcp;
     pub use crate::pktgen::fuzz_bodies::{arguments, frames, words};
+    pub use crate::pppoe::fuzz_bodies::pppoe;
+    pub use crate::routes::fuzz_bodies::routes;
 }
 pub use stack::{Builder, Interface, NotReady, Stack, StackError};
 /// The layers below: devices and namespaces of the machine; the stack itself, for applications on it.

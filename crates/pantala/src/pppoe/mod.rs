@@ -4,6 +4,8 @@
 pub(crate) mod automaton;
 pub(crate) mod client;
 pub(crate) mod discovery;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_bodies;
 pub(crate) mod ipcp;
 pub(crate) mod ipv6cp;
 pub(crate) mod lcp;

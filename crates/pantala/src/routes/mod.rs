@@ -22,6 +22,8 @@
 //!
 //! Nothing here is read, opened or waited for: that is in `daemon/route_sources`.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz_bodies;
 pub(crate) mod protocol;
 pub(crate) mod table;
 pub(crate) mod target;

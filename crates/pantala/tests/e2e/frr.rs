@@ -10,6 +10,9 @@ use dev::sys::process::end_with_parent;
 use crate::pantala::Folder;
 use crate::wait::until;
 
+/// The module for FPM, and Debian's own buffer for what the kernel says.
+const ZEBRA: &[&str] = &["-M", "dplane_fpm_nl", "-s", "90000000"];
+
 /// FRR's zebra and other daemons, killed when dropped.
 pub(crate) struct Frr {
     processes: Vec<(String, Child)>,
@@ -34,7 +37,7 @@ impl Frr {
         let mut frr = Self { processes: Vec::new() };
         // That of a zebra that was killed would be taken for the new one's.
         let _ = std::fs::remove_file(folder.file("zserv"));
-        frr.run(netns, folder, "zebra", &["-M", "dplane_fpm_nl"]);
+        frr.run(netns, folder, "zebra", ZEBRA);
         until("zebra's socket is there", || folder.file("zserv").exists().then_some(()));
         daemons.iter().for_each(|name| frr.run(netns, folder, name, &[]));
         frr
@@ -53,8 +56,7 @@ impl Frr {
 
     /// Starts one that was killed.
     pub(crate) fn begin_again(&mut self, netns: &Netns, folder: &Folder, name: &str) {
-        let more: &[&str] = if name == "zebra" { &["-M", "dplane_fpm_nl"] } else { &[] };
-        self.run(netns, folder, name, more);
+        self.run(netns, folder, name, if name == "zebra" { ZEBRA } else { &[] });
     }
 
     /// Kills all, or one.

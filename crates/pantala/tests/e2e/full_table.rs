@@ -21,6 +21,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use dev::sys::process::end_with_parent;
+use dev::sys::sysctl;
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -195,6 +196,9 @@ impl Net {
         }
         lab.pantala = Some(Pantala::start(&lab.router, &config));
         lab.attach();
+        // Else the kernel tells each IPv6 route of a twin that goes, and zebra loses what comes behind: the addresses of the next one.
+        let quiet = || sysctl::set("ipv6.route.skip_notify_on_dev_down", 1);
+        lab.router.run(quiet).unwrap().unwrap();
         lab.router.netlink().unwrap().set_up("lo", true).unwrap();
         for (at, family) in [(0, Family::V4), (0, Family::V6), (1, Family::V4), (1, Family::V6)] {
             daemons::announce(&lab.hosts[at], behind(family, false), network(family, false));

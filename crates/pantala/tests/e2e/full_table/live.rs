@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Instant;
 
+use dev::netlink::{Heard, RouteMonitor};
 use dev::netns::Netns;
+use wire::rtnetlink::{Content, Route, messages};
 
 use super::{Net, count, routes};
 use crate::lab::{Family, at};
@@ -78,6 +80,46 @@ fn receive(socket: &UdpSocket, reached: &Weak<Reached>) {
     }
 }
 
+/// Notes when the kernel in which FRR runs has the last network of each round.
+fn watch_kernel(netns: &Netns) -> [Arc<Reached>; 2] {
+    let told = [(); 2].map(|()| Arc::<Reached>::default());
+    let weak = told.each_ref().map(Arc::downgrade);
+    let mut monitor = netns.run(RouteMonitor::open).unwrap().unwrap();
+    thread::spawn(move || {
+        while let [Some(v4), Some(v6)] = weak.each_ref().map(Weak::upgrade) {
+            match monitor.read() {
+                Ok(Heard::Messages(bytes)) => {
+                    let heard = messages(bytes).flatten().filter_map(|message| message.content().ok());
+                    for content in heard {
+                        let Content::NewRoute(Route { to, .. }) = content else { continue };
+                        let (told, round) = (Family::of(to).pick(&v4, &v6), round_of(to));
+                        let Some(round) = round else { continue };
+                        if let Some(first) = told.lock().unwrap().get_mut(round) {
+                            first.get_or_insert_with(Instant::now);
+                        }
+                    }
+                }
+                _ => thread::sleep(PROBE),
+            }
+        }
+    });
+    told
+}
+
+/// The round whose last network begins with an address.
+fn round_of(to: IpAddr) -> Option<usize> {
+    let round = match to {
+        IpAddr::V4(to) => {
+            Some(to.to_bits()).filter(|bits| bits >> 24 == 41).map(|bits| bits >> 8 & 0xffff)?
+        }
+        IpAddr::V6(to) => {
+            let bits = Some(to.to_bits()).filter(|bits| bits >> 112 == 0x2402)?;
+            u32::try_from(bits >> 80 & 0xffff_ffff).ok()?
+        }
+    };
+    usize::try_from(round).ok()
+}
+
 /// Waits until the feeder says that a round was sent.
 fn was_sent(lines: &mut BufReader<ChildStdout>, round: u32) -> Instant {
     let (mut line, wanted) = (String::new(), format!("round {round}"));
@@ -88,24 +130,37 @@ fn was_sent(lines: &mut BufReader<ChildStdout>, round: u32) -> Instant {
     Instant::now()
 }
 
-fn text(all: u64, rounds: u32, delays: [Vec<Duration>; 2], lost: &[(usize, usize); 4]) -> String {
+/// Times of a round: until the kernel of FRR has its last network, and until packets go there.
+type Delays = Vec<(Option<Duration>, Duration)>;
+
+fn delays(sent: &[Instant], kernel: &Reached, reached: &Reached) -> Delays {
+    let (kernel, reached) = (kernel.lock().unwrap(), reached.lock().unwrap());
+    let since = |sent: &Instant, at: Instant| at.saturating_duration_since(*sent);
+    let times = sent.iter().zip(kernel.iter()).zip(reached.iter());
+    times.map(|((sent, told), at)| (told.map(|told| since(sent, told)), since(sent, at.unwrap()))).collect()
+}
+
+fn text(all: u64, delays: [Delays; 2], lost: &[(usize, usize); 4]) -> String {
     let mut text = format!(
-        "{all} routes, {rounds} rounds of {CHANGES} changes\n| | ms, median | 99 of 100 | most | lost |\n|---|---|---|---|---|\n"
+        "{all} routes, {} rounds of {CHANGES} changes; ms: median, 99 of 100, most\n\
+         | | kernel of FRR | packets go there | from the one to the other | lost |\n|---|---|---|---|---|\n",
+        delays[0].len()
     );
-    for ((family, mut delays), at) in Family::BOTH.into_iter().zip(delays).zip([0, 1]) {
-        delays.sort_unstable();
-        let of = |share: usize| delays[(delays.len() - 1) * share / 100].as_millis();
+    for ((family, delays), at) in Family::BOTH.into_iter().zip(delays).zip([0, 1]) {
+        let of = |mut delays: Vec<Duration>| {
+            delays.sort_unstable();
+            [50, 99, 100]
+                .map(|share| delays[(delays.len() - 1) * share / 100].as_millis().to_string())
+                .join(", ")
+        };
+        // What overflowed the monitor's buffer is not known.
+        let kernel = of(delays.iter().filter_map(|(told, _)| *told).collect());
+        let all = of(delays.iter().map(|(_, at)| *at).collect());
+        let own = of(delays.iter().filter_map(|(told, at)| Some(at.saturating_sub((*told)?))).collect());
         let (first, second) = (lost[at], lost[at + 2]);
         let (lost, sent) = (first.0 + second.0, first.1 + second.1);
-        writeln!(
-            text,
-            "| {} | {} | {} | {} | {lost} of {sent} |",
-            family.pick("IPv4", "IPv6"),
-            of(50),
-            of(99),
-            of(100)
-        )
-        .unwrap();
+        let name = family.pick("IPv4", "IPv6");
+        writeln!(text, "| {name} | {kernel} | {all} | {own} | {lost} of {sent} |").unwrap();
     }
     text
 }
@@ -120,13 +175,14 @@ pub(super) fn a_live_feed_is_followed_and_no_packet_is_lost_meanwhile() {
     net.is_whole();
     let [probing, answering] = [1, 2].map(|at: usize| &net.lab.hosts[at].netns);
     let reached = Family::BOTH.map(|family| probe(probing, answering, family));
+    let told = watch_kernel(&net.lab.router);
     let mut orders = net.feeder.0.stdin.take().unwrap();
     let mut lines = BufReader::new(net.feeder.0.stdout.take().unwrap());
     let before = routes(&net.source());
     let begun = net.begin();
     let mut sent = Vec::new();
     for round in 0..rounds {
-        reached.iter().for_each(|reached| reached.lock().unwrap().push(None));
+        reached.iter().chain(&told).for_each(|times| times.lock().unwrap().push(None));
         writeln!(orders, "round {round} {CHANGES}").unwrap();
         sent.push(was_sent(&mut lines, round));
         thread::sleep((ROUND * (round + 1)).saturating_sub(begun.at.elapsed()));
@@ -139,12 +195,10 @@ pub(super) fn a_live_feed_is_followed_and_no_packet_is_lost_meanwhile() {
     until_right("the last network of each round is reached", missing, |missing| *missing == 0);
     let expected = before + 2 * u64::from(rounds) + u64::from(rounds % 2) * u64::from(CHANGES);
     until_right("routes", || routes(&net.source()), |routes| *routes == expected);
-    let delays = reached.map(|reached| {
-        let reached = reached.lock().unwrap();
-        reached.iter().zip(&sent).map(|(at, sent)| at.unwrap().saturating_duration_since(*sent)).collect()
-    });
     let lost = net.lost_since(&begun);
-    let text = text(before, rounds, delays, &lost);
+    let delays = [0, 1].map(|at: usize| delays(&sent, &told[at], &reached[at]));
+    println!("of each round, IPv4: {:?}", delays[0]);
+    let text = text(before, delays, &lost);
     println!("{text}");
     super::keep("live_feed.md", &text);
     assert!(lost.iter().all(|(lost, _)| *lost == 0), "lost, of how many: {lost:?}");
