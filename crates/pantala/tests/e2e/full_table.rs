@@ -197,8 +197,9 @@ impl Net {
         lab.pantala = Some(Pantala::start(&lab.router, &config));
         lab.attach();
         // Else the kernel tells each IPv6 route of a twin that goes, and zebra loses what comes behind: the addresses of the next one.
-        let quiet = || sysctl::set("ipv6.route.skip_notify_on_dev_down", 1);
-        lab.router.run(quiet).unwrap().unwrap();
+        for (name, value) in [("ipv6.route.skip_notify_on_dev_down", 1), ("ipv4.nexthop_compat_mode", 0)] {
+            lab.router.run(|| sysctl::set(name, value)).unwrap().unwrap();
+        }
         lab.router.netlink().unwrap().set_up("lo", true).unwrap();
         for (at, family) in [(0, Family::V4), (0, Family::V6), (1, Family::V4), (1, Family::V6)] {
             daemons::announce(&lab.hosts[at], behind(family, false), network(family, false));
