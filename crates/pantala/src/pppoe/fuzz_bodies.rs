@@ -21,6 +21,9 @@ const FRAME_MAX: usize = 1500;
 const DUE_MAX: usize = 8;
 
 /// Steps, one after the other: a byte that says which and how much time has passed, a byte of length, the bytes.
+///
+/// # Panics
+/// A property does not hold.
 pub fn pppoe(data: &[u8]) {
     let mut link = Link::new();
     link.carrier(true);

@@ -19,6 +19,9 @@ const NEW_NEXT_HOP: u16 = 104;
 const DEL_NEXT_HOP: u16 = 105;
 
 /// Steps, one after the other: a byte that says which, and three of its own. The first byte says whether zebra tells them or the kernel.
+///
+/// # Panics
+/// A property does not hold.
 pub fn routes(data: &[u8]) {
     let Some((first, data)) = data.split_first() else { return };
     let mut source = Source::new(*first);

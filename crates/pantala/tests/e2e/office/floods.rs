@@ -120,7 +120,7 @@ fn floods_of_dhcp_servers_and_of_routers_on_the_wan_take_neither_lease_nor_way()
         assert_eq!(own["address"], address, "{wan}");
         let is_waiting = own["state"] == "renewing";
         assert!(is_waiting || ignored.is_none(), "no other answer is taken: {wan}");
-        let before = is_waiting.then(|| *ignored.get_or_insert(number(own, "/ignored")));
+        let before = is_waiting.then(|| *ignored.get_or_insert_with(|| number(own, "/ignored")));
         before.is_some_and(|before| number(own, "/ignored") > before + 1000)
     });
     site.provider.answers(true);
