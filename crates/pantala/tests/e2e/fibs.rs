@@ -62,7 +62,15 @@ fn a_rule_chooses_the_uplink_of_another_table() {
     lab.attach();
     let [lan, first, second] = [0, 1, 2].map(|at: usize| &lab.hosts[at].netns);
     let pantala = lab.pantala();
-    lab.both(|family| assert!(datagram_arrives(lan, first, behind(family), 100), "table 0"));
+    lab.both(|family| {
+        assert!(datagram_arrives(lan, first, behind(family), 100), "table 0");
+        let other = lab.hosts[1].addr(family);
+        assert_eq!(
+            (ping(lan, other, 1), ping(second, other, 1)),
+            (1, 0),
+            "table 1, of if3, does not lead there"
+        );
+    });
     pantala.shows("ipfw add 10 setfib 1 ip from any to any in recv if1");
     lab.both(|family| {
         assert!(datagram_arrives(lan, second, behind(family), 100), "table 1");
