@@ -72,7 +72,7 @@ pub(crate) fn icmp_error(
     match quoted.protocol {
         Protocol::ICMP | Protocol::ICMP6 => ping::error(cpu, from, quoted, message),
         Protocol::TCP => tcp::error(cpu, ifindex, quoted, message),
-        Protocol::UDP => udp::error(cpu, ifindex, quoted, message),
+        Protocol::UDP => udp::error(cpu, from, ifindex, quoted, message),
         _ => false,
     }
 }

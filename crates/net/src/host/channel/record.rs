@@ -6,7 +6,7 @@ use super::bytes::{Put, Record, Take};
 use super::end::{code, error};
 use crate::host::pcb::FourTuple;
 use crate::host::sock::Error;
-use crate::host::udp::Failure;
+use crate::host::udp::{Failure, Icmp};
 use crate::link::tables::IfIndex;
 
 /// A command of a program.
@@ -201,6 +201,10 @@ pub enum Setting {
     Fib(u32),
     /// Its address need not be ours (`IP_BINDANY`, `IPV6_BINDANY`).
     BindAny(bool),
+    /// Datagrams are not fragmented: those that are too big fail (`IP_DONTFRAG`, `IPV6_DONTFRAG`).
+    DontFragment(bool),
+    /// A socket of datagrams gets all ICMP errors (`IP_RECVERR`, `IPV6_RECVERR` of Linux).
+    AllErrors(bool),
 }
 
 /// An event for a program.
@@ -353,8 +357,12 @@ impl Event {
             Self::Free(lane) => Put::new(9).number(lane).done(),
             Self::Answer(question, Ok(addr)) => Put::new(10).question(question).addr(addr).done(),
             Self::Answer(question, Err(why)) => Put::new(11).question(question).number(code(why)).done(),
-            Self::Failed(lane, Failure { to, error }) => {
-                Put::new(12).number(lane).addr(to).number(code(error)).done()
+            Self::Failed(lane, Failure { to, error, icmp }) => {
+                let put = Put::new(12).number(lane).addr(to).number(code(error)).flag(icmp.is_some());
+                let put = icmp.into_iter().fold(put, |put, Icmp { from, kind, code, info }| {
+                    put.ip(from).byte(kind).byte(code).number(info)
+                });
+                put.done()
             }
         }
     }
@@ -378,7 +386,19 @@ impl Event {
             9 => Self::Free(lane),
             10 => Self::Answer(take.question(lane), Ok(take.addr()?)),
             11 => Self::Answer(take.question(lane), Err(error(take.number())?)),
-            12 => Self::Failed(lane, Failure { to: take.addr()?, error: error(take.number())? }),
+            12 => {
+                let (to, error) = (take.addr()?, error(take.number())?);
+                let icmp = match take.flag() {
+                    true => Some(Icmp {
+                        from: take.ip()?,
+                        kind: take.byte(),
+                        code: take.byte(),
+                        info: take.number(),
+                    }),
+                    false => None,
+                };
+                Self::Failed(lane, Failure { to, error, icmp })
+            }
             _ => return None,
         })
     }
@@ -405,6 +425,8 @@ impl Setting {
             Self::FastOpens(count) => (15, count),
             Self::NewReno(on) => (16, on.into()),
             Self::BindAny(on) => (17, on.into()),
+            Self::DontFragment(on) => (19, on.into()),
+            Self::AllErrors(on) => (20, on.into()),
         }
     }
 
@@ -428,6 +450,8 @@ impl Setting {
             16 => Self::NewReno(value != 0),
             17 => Self::BindAny(value != 0),
             18 => Self::Fib(value),
+            19 => Self::DontFragment(value != 0),
+            20 => Self::AllErrors(value != 0),
             _ => return None,
         })
     }

@@ -70,7 +70,7 @@ enum Untold {
 }
 
 // docs/reference/LIMITS.md says so.
-const _: () = assert!(size_of::<Untold>() <= 64);
+const _: () = assert!(size_of::<Untold>() <= 80);
 
 /// A listener of the program, by its number.
 #[derive(Default)]

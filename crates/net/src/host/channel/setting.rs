@@ -21,6 +21,8 @@ enum Wanted {
     Hops(u8),
     Class(u8),
     Fib(FibIndex),
+    /// It is a setting of sockets of datagrams.
+    Nothing,
 }
 
 /// Returns the change that a program requests, of a connection that began with `settings`.
@@ -54,6 +56,7 @@ fn wanted(setting: Setting, settings: &Settings) -> Wanted {
         Setting::Hops(hops) => return Wanted::Hops(byte(hops)),
         Setting::Class(class) => return Wanted::Class(byte(class)),
         Setting::Fib(fib) => return Wanted::Fib(byte(fib).min(FIBS_MAX - 1)),
+        Setting::DontFragment(_) | Setting::AllErrors(_) => return Wanted::Nothing,
     })
 }
 
@@ -64,6 +67,7 @@ pub fn prepare(settings: &mut Settings, tx_params: &mut IpTxParams, setting: Set
         Wanted::Hops(hops) => tx_params.hops = hops,
         Wanted::Class(class) => tx_params.class = class,
         Wanted::Fib(fib) => tx_params.fib = fib,
+        Wanted::Nothing => {}
     }
 }
 
@@ -76,6 +80,8 @@ pub fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
         }
         // The address of a connected socket depends on it.
         Setting::Fib(fib) => settings.tx_params.fib = byte(fib).min(FIBS_MAX - 1),
+        Setting::DontFragment(on) => settings.dont_fragment = on,
+        Setting::AllErrors(on) => settings.all_errors = on,
         _ => {}
     }
 }
@@ -89,6 +95,7 @@ pub fn apply(cpu: &mut Cpu, id: Id, setting: Setting) {
         Wanted::Class(class) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.class = class),
         // It keeps the table that it has.
         Wanted::Fib(fib) if !cpu.tables.has_fib(fib) => Ok(()),
+        Wanted::Nothing => Ok(()),
         Wanted::Fib(fib) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.fib = fib),
     };
 }

@@ -238,7 +238,7 @@ impl Socket {
             None => udp::send(cpu, id, bytes),
         };
         if let (Err(error), Some(to)) = (done, head.peer.or(self.remote)) {
-            self.fail(Failure { to, error });
+            self.fail(Failure { to, error, icmp: None });
         }
     }
 }

@@ -21,6 +21,8 @@ pub struct Settings {
     pub bind_any: bool,
     /// A datagram that is too big for a link on the path is not fragmented; the program gets an error.
     pub dont_fragment: bool,
+    /// The program is told of all ICMP errors, also of those that say that a packet was too long on its way, or malformed.
+    pub all_errors: bool,
     /// Bytes that may wait to be read, [`QUEUE_BYTES_MAX`](super::QUEUE_BYTES_MAX) at the most.
     pub queue_bytes: usize,
 }
@@ -40,6 +42,7 @@ impl Default for Settings {
             may_broadcast: false,
             bind_any: false,
             dont_fragment: false,
+            all_errors: false,
             queue_bytes: QUEUE_BYTES,
         }
     }

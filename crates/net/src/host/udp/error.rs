@@ -1,25 +1,33 @@
 //! Errors about datagrams that were sent, to the socket that sent them.
 
+use core::net::IpAddr;
+
 use wire::icmp4::{self, unreachable};
 use wire::icmp6;
 use wire::udp::Header;
 
-use super::socket::Failure;
+use super::socket::{Failure, Icmp};
 use crate::host::pcb::FourTuple;
 use crate::host::sock::Error;
 use crate::ip::icmp::{Message, Quoted};
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::Cpu;
 
-/// Tells the socket that sent the datagram that an error quotes, which came by `rcvif`; false if there is none.
+/// Tells the socket that sent the datagram that an error of `from` quotes, which came by `rcvif`; false if there is none.
 //= https://www.rfc-editor.org/rfc/rfc1122#section-4.1.3.3
 //# UDP MUST pass to the application layer all ICMP error
 //# messages that it receives from the IP layer.
-pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Message) -> bool {
+pub(crate) fn error(
+    cpu: &mut Cpu,
+    from: IpAddr,
+    rcvif: IfIndex,
+    quoted: &Quoted,
+    message: Message,
+) -> bool {
     let ends = ends(rcvif, quoted);
     let Some(socket) = cpu.udp.as_mut().and_then(|sockets| sockets.find(&ends)) else { return false };
-    if let Some(error) = what(message) {
-        socket.fail(Failure { to: ends.remote(), error });
+    if let Some(error) = what(message, socket.base.settings.all_errors) {
+        socket.fail(Failure { to: ends.remote(), error, icmp: Some(icmp(from, message)) });
     }
     true
 }
@@ -34,8 +42,8 @@ fn ends(rcvif: IfIndex, quoted: &Quoted) -> FourTuple {
     FourTuple::new((quoted.local, src_port).into(), (quoted.remote, dst_port).into(), rcvif)
 }
 
-/// Returns the socket error of a message; `None` if it does not concern delivery.
-fn what(message: Message) -> Option<Error> {
+/// Returns the socket error of a message; `None` if it does not concern delivery, or is one that only a socket for all errors gets.
+fn what(message: Message, all: bool) -> Option<Error> {
     Some(match message {
         Message::V4(icmp4::Message::Unreachable { code, mtu }) => match code {
             unreachable::PORT | unreachable::PROTOCOL => Error::Refused,
@@ -45,6 +53,37 @@ fn what(message: Message) -> Option<Error> {
         Message::V6(icmp6::Message::Unreachable { code: icmp6::unreachable::PORT }) => Error::Refused,
         Message::V6(icmp6::Message::Unreachable { .. }) => Error::HostUnreachable,
         Message::V6(icmp6::Message::PacketTooBig { mtu }) => Error::TooBig { mtu },
+        Message::V4(icmp4::Message::TimeExceeded { .. } | icmp4::Message::ParameterProblem { .. })
+        | Message::V6(icmp6::Message::TimeExceeded { .. } | icmp6::Message::ParameterProblem { .. })
+            if all =>
+        {
+            Error::HostUnreachable
+        }
         _ => return None,
     })
+}
+
+/// Returns the header of an error of `from`.
+const fn icmp(from: IpAddr, message: Message) -> Icmp {
+    let (kind, code, info) = match message {
+        Message::V4(message) => {
+            let (code, info) = match message {
+                icmp4::Message::Unreachable { code, mtu } => (code, mtu as u32),
+                icmp4::Message::ParameterProblem { code, pointer } => (code, pointer as u32),
+                icmp4::Message::TimeExceeded { code } => (code, 0),
+                _ => (0, 0),
+            };
+            (message.kind(), code, info)
+        }
+        Message::V6(message) => {
+            let (code, info) = match message {
+                icmp6::Message::Unreachable { code } | icmp6::Message::TimeExceeded { code } => (code, 0),
+                icmp6::Message::PacketTooBig { mtu } => (0, mtu),
+                icmp6::Message::ParameterProblem { code, pointer } => (code, pointer),
+                _ => (0, 0),
+            };
+            (message.kind(), code, info)
+        }
+    };
+    Icmp { from, kind, code, info }
 }

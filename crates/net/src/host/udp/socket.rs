@@ -25,10 +25,25 @@ pub struct Failure {
     pub to: SocketAddr,
     /// Why it did not arrive.
     pub error: Error,
+    /// The ICMP error that says so; `None` if it was not sent at all.
+    pub icmp: Option<Icmp>,
+}
+
+/// The header of an ICMP error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Icmp {
+    /// Its sender: a router, the destination, or this host.
+    pub from: IpAddr,
+    /// Its type.
+    pub kind: u8,
+    /// Its code.
+    pub code: u8,
+    /// The MTU of the next hop, or the place of a wrong byte; else 0.
+    pub info: u32,
 }
 
 // docs/reference/LIMITS.md says so.
-const _: () = assert!(size_of::<Failure>() <= 40);
+const _: () = assert!(size_of::<Failure>() <= 72);
 
 /// The readiness of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

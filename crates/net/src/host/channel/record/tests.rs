@@ -60,7 +60,10 @@ fn events() -> Vec<Event> {
         let question = Question { lane: 5, serial: 6 };
         all.push(Event::Answer(question, Ok(addr)));
         all.push(Event::Answer(question, Err(Error::Elsewhere(crate::turn::cpu::CpuId(3)))));
-        all.push(Event::Failed(7, Failure { to: addr, error: Error::Refused }));
+        all.push(Event::Failed(7, Failure { to: addr, error: Error::Refused, icmp: None }));
+        let icmp = Icmp { from: addr.ip(), kind: 3, code: 4, info: 1280 };
+        let error = Error::TooBig { mtu: 1280 };
+        all.push(Event::Failed(8, Failure { to: addr, error, icmp: Some(icmp) }));
     }
     let lane = 1 << 20;
     all.extend([Event::Readable(lane), Event::Writable(lane), Event::Ended(lane), Event::Free(lane)]);
