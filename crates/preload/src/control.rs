@@ -23,12 +23,11 @@ pub(crate) unsafe fn read(message: &msghdr, head: &mut Head) {
     program::control::read(unsafe { slice::from_raw_parts(start, len) }, head);
 }
 
-/// Writes what the program wants to know of a datagram that it has received.
+/// Writes control messages, for which the program has made room.
 ///
 /// # Safety
-/// `place` and `room` are those of the `struct msghdr` that the program passed.
-pub(crate) unsafe fn write(head: &Head, message: &mut msghdr, place: *mut c_void, room: usize) {
-    let all = Control::of(head, room);
+/// `place` is that of the `struct msghdr` that the program passed, with the room that `all` was made for.
+pub(crate) unsafe fn write(all: &Control, message: &mut msghdr, place: *mut c_void) {
     if all.is_cut {
         message.msg_flags |= libc::MSG_CTRUNC;
     }

@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{iovec, msghdr};
+use program::control::Control;
 use program::datagram::{self, is_addressed};
 use program::stream;
 use rustix::io::Errno;
@@ -145,10 +146,50 @@ pub(crate) unsafe fn receive(
     message: &mut msghdr,
     flags: c_int,
 ) -> (isize, Option<SocketAddr>) {
-    // Errors are reported by the calls that receive, and are in no queue.
     if flags & libc::MSG_ERRQUEUE != 0 {
-        return (sys::fail(Errno::AGAIN) as isize, None);
+        // SAFETY: the caller's promise.
+        return unsafe { receive_error(fd, name, message) };
     }
+    loop {
+        // SAFETY: the caller's promise.
+        match unsafe { receive_next(fd, name, message, flags) } {
+            Some(received) => return received,
+            // Another call has told the error meanwhile.
+            None => {}
+        }
+    }
+}
+
+/// Takes the first error of a socket's queue, and returns the destination of its datagram, whose bytes are not kept.
+///
+/// # Safety
+/// `message` is as `recvmsg(2)` needs it.
+unsafe fn receive_error(
+    fd: BorrowedFd<'_>,
+    name: &Name,
+    message: &mut msghdr,
+) -> (isize, Option<SocketAddr>) {
+    let report = match datagram::take_report(fd, name) {
+        Ok(report) => report,
+        Err(why) => return (sys::fail(why) as isize, None),
+    };
+    let (place, room) = (message.msg_control, message.msg_controllen);
+    message.msg_flags = libc::MSG_ERRQUEUE;
+    // SAFETY: the caller's promise.
+    unsafe { control::write(&Control::of_report(&report, room), message, place) };
+    (0, Some(report.to))
+}
+
+/// Receives a message; `None` for one about an error that was told already.
+///
+/// # Safety
+/// `message` is as `recvmsg(2)` needs it.
+unsafe fn receive_next(
+    fd: BorrowedFd<'_>,
+    name: &Name,
+    message: &mut msghdr,
+    flags: c_int,
+) -> Option<(isize, Option<SocketAddr>)> {
     let mut plain = *message;
     (plain.msg_name, plain.msg_namelen) = (core::ptr::null_mut(), 0);
     (plain.msg_control, plain.msg_controllen) = (core::ptr::null_mut(), 0);
@@ -164,24 +205,25 @@ pub(crate) unsafe fn receive(
         // SAFETY: the caller's promise.
         unsafe { receive_marked(fd, &mut plain, &mut header, flags) }
     };
-    let (place, room) = (message.msg_control, message.msg_controllen);
-    (message.msg_flags, message.msg_controllen) = (plain.msg_flags, 0);
-    if let Some(why) = head.map(|head| head.error).filter(|why| *why != 0) {
+    if let Some(head) = head.filter(|head| head.error != 0) {
         if flags & libc::MSG_PEEK != 0 {
             // An error is reported once.
             let _ = recv(fd, &mut header[..], RecvFlags::DONTWAIT);
         }
-        return (sys::fail(Errno::from_raw_os_error(why)) as isize, None);
+        let why = datagram::error_of(name, &head)?;
+        return Some((sys::fail(why) as isize, None));
     }
+    let (place, room) = (message.msg_control, message.msg_controllen);
+    (message.msg_flags, message.msg_controllen) = (plain.msg_flags, 0);
     let is_over = got == 0 && head.is_none() && (is_addressed(name) || has_hung_up(fd));
     if is_over || got < 0 && sys::errno() == libc::ECONNRESET {
-        return (sys::fail(Errno::NETDOWN) as isize, None);
+        return Some((sys::fail(Errno::NETDOWN) as isize, None));
     }
     if let Some(head) = head.filter(|head| head.details.any()) {
         // SAFETY: the caller's promise.
-        unsafe { control::write(&head, message, place, room) };
+        unsafe { control::write(&Control::of(&head, room), message, place) };
     }
-    (got, head.map(|head| head.peer).or_else(|| (!is_addressed(name)).then_some(name.remote)))
+    Some((got, head.map(|head| head.peer).or_else(|| (!is_addressed(name)).then_some(name.remote))))
 }
 
 /// Receives a message of a socket with a peer, and its header if it is marked, which is taken off then.

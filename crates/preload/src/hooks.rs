@@ -8,6 +8,7 @@ pub mod names;
 pub mod options;
 pub mod receive;
 pub mod send;
+pub mod wait;
 
 use core::ffi::{c_int, c_long};
 use std::os::fd::{BorrowedFd, IntoRawFd};

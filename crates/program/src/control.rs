@@ -1,15 +1,21 @@
 //! Control messages of datagrams: addresses and interfaces, time to live, type of service.
 
 use core::ffi::c_int;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use wire::program::Head;
+use wire::program::{Head, Icmp, Report};
+
+use crate::addr;
 
 /// Bytes of `struct cmsghdr`, and of what each message is aligned to.
 const HEADER: usize = 16;
 const ALIGN: usize = 8;
 /// Bytes of the control messages of a datagram at the most.
 const MOST: usize = 128;
+/// Origins of errors (`linux/errqueue.h`), which libc has by another type.
+const ORIGIN_LOCAL: u8 = 1;
+const ORIGIN_ICMP: u8 = 2;
+const ORIGIN_ICMP6: u8 = 3;
 
 /// Reads what a program says of a datagram that it sends.
 pub fn read(bytes: &[u8], head: &mut Head) {
@@ -108,6 +114,39 @@ impl Control {
                 all.push((libc::IPPROTO_IPV6, libc::IPV6_TCLASS), &[&class]);
             }
         }
+        all
+    }
+
+    /// Returns the control message about a datagram that did not arrive: `struct sock_extended_err`, and behind it the sender of the ICMP
+    /// error.
+    #[must_use]
+    pub fn of_report(report: &Report, room: usize) -> Self {
+        let Report { to, error, info, icmp } = *report;
+        let mut all = Self { bytes: [0; MOST], len: 0, room, is_cut: false };
+        let (origin, kind, code) = match icmp {
+            None => (ORIGIN_LOCAL, 0, 0),
+            Some(Icmp { from: IpAddr::V4(_), kind, code }) => (ORIGIN_ICMP, kind, code),
+            Some(Icmp { from: IpAddr::V6(_), kind, code }) => (ORIGIN_ICMP6, kind, code),
+        };
+        // An IPv6 socket has IPv4 addresses mapped.
+        let none = |len: usize| ([0; addr::LEN_MAX], len);
+        let (level, from) = match (to, icmp.map(|icmp| icmp.from)) {
+            (SocketAddr::V4(_), Some(from)) => {
+                ((libc::IPPROTO_IP, libc::IP_RECVERR), addr::emit((from, 0).into()))
+            }
+            (SocketAddr::V4(_), None) => ((libc::IPPROTO_IP, libc::IP_RECVERR), none(16)),
+            (SocketAddr::V6(_), Some(IpAddr::V4(from))) => {
+                ((libc::IPPROTO_IPV6, libc::IPV6_RECVERR), addr::emit((from.to_ipv6_mapped(), 0).into()))
+            }
+            (SocketAddr::V6(_), Some(from)) => {
+                ((libc::IPPROTO_IPV6, libc::IPV6_RECVERR), addr::emit((from, 0).into()))
+            }
+            (SocketAddr::V6(_), None) => ((libc::IPPROTO_IPV6, libc::IPV6_RECVERR), none(28)),
+        };
+        let (from, len) = from;
+        let kinds = [origin, kind, code, 0];
+        let from = from.get(..len).unwrap_or_default();
+        all.push(level, &[&error.to_ne_bytes(), &kinds, &info.to_ne_bytes(), &[0; 4], from]);
         all
     }
 

@@ -14,7 +14,9 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
-use wire::program::{INFO_LEN, Options, REPLY_LEN, REQUEST_LEN, Reply, Request, SockOpt, set_thread};
+use wire::program::{
+    INFO_LEN, Options, REPLY_LEN, REPORT_LEN, REQUEST_LEN, Reply, Report, Request, SockOpt, set_thread,
+};
 
 /// Settings of `pantala run`.
 struct Environment {
@@ -118,6 +120,16 @@ pub fn ask_info(id: u64) -> Result<[u8; INFO_LEN], Errno> {
     let mut info = [0; INFO_LEN];
     ask_with(&Request::Info(id), &mut info)?;
     Ok(info)
+}
+
+/// Takes the first of the queue of errors of a socket of datagrams.
+///
+/// # Errors
+/// As of [`ask`]; `EAGAIN` if there is none.
+pub fn ask_report(id: u64) -> Result<Report, Errno> {
+    let mut report = [0; REPORT_LEN];
+    ask_with(&Request::Report(id), &mut report)?;
+    Report::parse(&report).ok_or(Errno::AGAIN)
 }
 
 /// Asks, and fills `more` with what comes behind the reply.

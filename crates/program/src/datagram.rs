@@ -14,12 +14,12 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrAny, getpeername, getsockname, recvmsg, sendmsg, sockopt,
 };
-use wire::program::{HEAD_LEN, Head, NO_ADDR, Name, Request, Transport};
+use wire::program::{HEAD_LEN, Head, NO_ADDR, Name, Report, Request, Transport};
 
 /// Flags of calls about messages.
 pub use libc::{MSG_CTRUNC, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_PEEK, MSG_TRUNC};
 
-use crate::daemon::{ask, may_be_ours};
+use crate::daemon::{ask, ask_report, may_be_ours};
 use crate::stream::{self, Taken};
 use crate::{Socket, options};
 
@@ -95,43 +95,96 @@ pub fn receive(
     peeks: bool,
 ) -> Result<(usize, Head), Errno> {
     let flags = if peeks { RecvFlags::PEEK } else { RecvFlags::empty() };
-    let (len, head) = match receive_any(fd, bytes, flags) {
-        Err(Errno::CONNRESET) => return Err(Errno::NETDOWN),
-        done => done?,
-    };
-    let Some(head) = head else {
-        if len == 0 && (is_addressed(name) || stream::is_ready(fd, PollFlags::empty(), NOW)?) {
-            return Err(Errno::NETDOWN);
+    loop {
+        let (len, head) = match receive_any(fd, bytes, flags) {
+            Err(Errno::CONNRESET) => return Err(Errno::NETDOWN),
+            Ok(got) => (got.len, got.head),
+            Err(why) => return Err(why),
+        };
+        let Some(head) = head else {
+            if len == 0 && (is_addressed(name) || stream::is_ready(fd, PollFlags::empty(), NOW)?) {
+                return Err(Errno::NETDOWN);
+            }
+            return Ok((len, Head::of(name.remote)));
+        };
+        if head.error == 0 {
+            return Ok((len, head));
         }
-        return Ok((len, Head::of(name.remote)));
+        if peeks {
+            // An error is reported once.
+            let _ = receive_any(fd, bytes, RecvFlags::empty());
+        }
+        if let Some(why) = error_of(name, &head) {
+            return Err(why);
+        }
+    }
+}
+
+/// Returns the error of a socket whose message about one was received; `None` if another call has told it meanwhile.
+#[must_use]
+pub fn error_of(name: &Name, head: &Head) -> Option<Errno> {
+    let number = match ask(&Request::Failure { id: name.id, receives: true }) {
+        Ok(answer) => answer.value,
+        Err(_) => head.error,
     };
-    if head.error == 0 {
-        return Ok((len, head));
-    }
-    if peeks {
-        // An error is reported once.
-        let _ = receive_any(fd, bytes, RecvFlags::empty());
-    }
-    Err(Errno::from_raw_os_error(head.error))
+    (number != 0).then(|| Errno::from_raw_os_error(number))
+}
+
+/// Takes the error of a socket (`SO_ERROR`).
+#[must_use]
+pub fn take_error(fd: BorrowedFd<'_>, name: &Name) -> Option<Errno> {
+    drop_errors(fd, name);
+    let number = ask(&Request::Failure { id: name.id, receives: false }).ok()?.value;
+    (number != 0).then(|| Errno::from_raw_os_error(number))
+}
+
+/// Takes the first of a socket's queue of errors (`MSG_ERRQUEUE`).
+///
+/// # Errors
+/// `EAGAIN` if there is none.
+pub fn take_report(fd: BorrowedFd<'_>, name: &Name) -> Result<Report, Errno> {
+    drop_errors(fd, name);
+    ask_report(name.id)
+}
+
+/// Drops the messages about errors that are received next. The daemon sends another one if there is more to say.
+fn drop_errors(fd: BorrowedFd<'_>, name: &Name) {
+    while is_error_next(fd, name) && receive_any(fd, &mut [0; HEAD_LEN], RecvFlags::empty()).is_ok() {}
+}
+
+/// Whether the message that is received next is about an error.
+#[must_use]
+pub fn is_error_next(fd: BorrowedFd<'_>, name: &Name) -> bool {
+    let mut bytes = [0; HEAD_LEN];
+    let Ok(got) = receive_any(fd, &mut bytes, RecvFlags::PEEK) else { return false };
+    let has_header = is_addressed(name) || got.is_marked;
+    let header = || bytes.get(..got.len).filter(|_| has_header).and_then(Head::parse);
+    got.head.or_else(header).is_some_and(|head| head.error != 0)
 }
 
 const NOW: Option<core::time::Duration> = Some(core::time::Duration::ZERO);
 
-fn receive_any(
-    fd: BorrowedFd<'_>,
-    bytes: &mut [u8],
-    flags: RecvFlags,
-) -> Result<(usize, Option<Head>), Errno> {
+/// A message of a pair.
+struct Got {
+    len: usize,
+    /// The header that came in a file.
+    head: Option<Head>,
+    /// A descriptor came with it.
+    is_marked: bool,
+}
+
+fn receive_any(fd: BorrowedFd<'_>, bytes: &mut [u8], flags: RecvFlags) -> Result<Got, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = flags | RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let got = recvmsg(fd, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;
-    let mut head = None;
+    let (mut head, mut is_marked) = (None, false);
     for message in control.drain() {
         let RecvAncillaryMessage::ScmRights(files) = message else { continue };
+        is_marked = true;
         head = files.filter_map(|file| read_head(&file)).last().or(head);
     }
-    Ok((got.bytes, head))
+    Ok(Got { len: got.bytes, head, is_marked })
 }
 
 fn read_head(file: &OwnedFd) -> Option<Head> {
@@ -177,7 +230,7 @@ fn send_marked(fd: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> Result<usize, Errno
 /// Gives back what waits to be received at a socket without a peer, which is about to get one.
 pub(super) fn give_back(fd: BorrowedFd<'_>, name: &Name) {
     let mut bytes = if is_addressed(name) { vec![0; MESSAGE_MAX] } else { return };
-    while let Ok((count, told)) = receive_any(fd, &mut bytes, RecvFlags::empty())
+    while let Ok(Got { len: count, head: told, .. }) = receive_any(fd, &mut bytes, RecvFlags::empty())
         && (count > 0 || told.is_some())
     {
         let message = bytes.get(..count).unwrap_or_default();
@@ -189,6 +242,10 @@ pub(super) fn give_back(fd: BorrowedFd<'_>, name: &Name) {
             }
             (None, None) => continue,
         };
+        // The daemon knows it.
+        if head.error != 0 {
+            continue;
+        }
         let header = Head { is_returned: true, ..head }.emit();
         let parts = [IoSlice::new(&header), IoSlice::new(rest)];
         // A mark where the message came with one.

@@ -18,6 +18,8 @@ const KEEP_S_MAX: c_int = 32_767;
 const KEEP_COUNT_MAX: c_int = 127;
 const SEGMENT_MIN: c_int = 88;
 const SEGMENT_MAX: c_int = 32_767;
+/// The last way of `IP_MTU_DISCOVER`, which libc does not have.
+const IP_PMTUDISC_OMIT: c_int = 5;
 
 type Table = &'static [(c_int, c_int, SockOpt)];
 
@@ -50,6 +52,7 @@ const V4: Table = &[
     (libc::IPPROTO_IP, libc::IP_RECVTTL, SockOpt::RecvHops),
     (libc::IPPROTO_IP, libc::IP_RECVTOS, SockOpt::RecvClass),
     (libc::IPPROTO_IP, libc::IP_RECVERR, SockOpt::RecvErr),
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, SockOpt::MtuDiscover),
 ];
 
 const V6: Table = &[
@@ -62,6 +65,8 @@ const V6: Table = &[
     (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, SockOpt::RecvHops),
     (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, SockOpt::RecvClass),
     (libc::IPPROTO_IPV6, libc::IPV6_RECVERR, SockOpt::RecvErr),
+    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, SockOpt::MtuDiscover),
+    (libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, SockOpt::DontFragment),
 ];
 
 /// Options of which the kernel keeps a socket's value for any kind of socket.
@@ -113,6 +118,7 @@ pub fn value(level: c_int, option: SockOpt, bytes: &[u8]) -> Result<i32, Errno> 
         SockOpt::Class if number == -1 => return Ok(0),
         SockOpt::Class => return Ok(number & 0xff),
         SockOpt::AcceptConn => return Err(Errno::NOPROTOOPT),
+        SockOpt::MtuDiscover => (libc::IP_PMTUDISC_DONT, IP_PMTUDISC_OMIT),
         _ => (i32::MIN, i32::MAX),
     };
     if (least..=most).contains(&number) { Ok(number) } else { Err(Errno::INVAL) }

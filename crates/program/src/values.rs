@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use wire::program::{Name, Request, Role, SockOpt};
 
 use crate::daemon::{ask, ask_info, tell};
-use crate::{addr, options, stream};
+use crate::{addr, datagram, options, stream};
 
 /// Where `struct tcp_info` has `tcpi_pmtu`.
 const PMTU: usize = 60;
@@ -32,9 +32,7 @@ const HINTS: &[(c_int, c_int)] = &[
     (libc::IPPROTO_TCP, libc::TCP_SYNCNT),
     (libc::IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS),
     (libc::IPPROTO_TCP, libc::TCP_THIN_DUPACK),
-    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
     (libc::IPPROTO_IP, libc::IP_FREEBIND),
-    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
 ];
 
 /// Options about one sender of a group, which libc does not have.
@@ -67,6 +65,9 @@ pub fn get(fd: BorrowedFd<'_>, name: &Name, level: c_int, option: c_int) -> Resu
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) if is_datagram => libc::IPPROTO_UDP,
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_TCP,
         (libc::SOL_SOCKET, libc::SO_DOMAIN) => family(name),
+        (libc::SOL_SOCKET, libc::SO_ERROR) if is_datagram => {
+            datagram::take_error(fd, name).map_or(0, Errno::raw_os_error)
+        }
         (libc::SOL_SOCKET, libc::SO_ERROR) => stream::outcome(fd).map_or(0, Errno::raw_os_error),
         (libc::IPPROTO_TCP, _) if is_datagram => return Err(Errno::NOPROTOOPT),
         (libc::IPPROTO_TCP, libc::TCP_INFO) => return info(fd, name).map(|info| Some(Value::Bytes(info))),
@@ -74,8 +75,6 @@ pub fn get(fd: BorrowedFd<'_>, name: &Name, level: c_int, option: c_int) -> Resu
             let info = ask_info(name.id).map_err(|_| Errno::NOTCONN)?;
             info[PMTU..].first_chunk().map_or(0, |mtu| c_int::from_ne_bytes(*mtu))
         }
-        // `IP_PMTUDISC_WANT`
-        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER) | (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) => 1,
         hint if HINTS.contains(&hint) => 0,
         _ => match options::known(level, option) {
             Some(option) if options::is_kept(option) => return Ok(None),

@@ -8,17 +8,19 @@
 
 mod head;
 mod option;
+mod report;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 pub use self::head::{Details, HEAD_LEN, Head};
 use self::option::OPTIONS_LEN;
 pub use self::option::{Options, SockOpt};
+pub use self::report::{Icmp, REPORT_LEN, Report};
 
 /// Bytes of a socket address: family, address, port, scope.
 pub const ADDR_LEN: usize = 23;
 /// Bytes of a request.
-pub const REQUEST_LEN: usize = 168;
+pub const REQUEST_LEN: usize = 176;
 /// Bytes of a reply.
 pub const REPLY_LEN: usize = 32;
 /// Bytes behind the reply to [`Request::Info`]: `struct tcp_info` of Linux.
@@ -136,6 +138,15 @@ pub enum Request {
     },
     /// Asks how a connection ended: the reply has its error, 0 while it has none.
     Outcome(u64),
+    /// Asks for the error of a socket of datagrams that was not told yet: the reply's value is its number, or 0.
+    Failure {
+        /// The socket.
+        id: u64,
+        /// A call that receives has met its message: it is sent again only if there was an error.
+        receives: bool,
+    },
+    /// Takes the first of the queue of errors of a socket of datagrams: [`REPORT_LEN`] bytes come behind the reply, if it is no error.
+    Report(u64),
     /// Asks for the local address of a connection.
     Local(u64),
     /// Asks whether there is a route to a host.
@@ -216,6 +227,8 @@ impl Request {
                 put(3, id).byte(transport.number()).addr(local).addr(remote).bytes(&options.emit())
             }
             Self::Outcome(id) => put(4, id),
+            Self::Report(id) => put(13, id),
+            Self::Failure { id, receives } => put(14, id).byte(receives.into()),
             Self::Local(id) => put(5, id),
             Self::Route(to) => put(6, 0).addr((to, 0).into()),
             Self::Listen { id, backlog } => put(7, id).bytes(&backlog.to_be_bytes()),
@@ -260,6 +273,8 @@ impl Request {
             }
             10 => Self::Get { id, option: SockOpt::of(take.byte()?)? },
             11 => Self::Info(id),
+            13 => Self::Report(id),
+            14 => Self::Failure { id, receives: take.byte()? != 0 },
             12 => {
                 let (is_named, group, addr) = (take.byte()? != 0, take.ip()?, take.ip()?);
                 let interface = u32::from_be_bytes(take.array()?);
@@ -427,6 +442,8 @@ mod tests {
                 Request::Group { id, group: Some(one.ip()), addr: two.ip(), interface: 7, joins: value > 0, sender: Some((two.ip(), value < 0)) },
                 Request::Group { id, group: None, addr: two.ip(), interface: 0, joins: false, sender: None },
                 Request::Outcome(id),
+                Request::Report(id),
+                Request::Failure { id, receives: value > 0 },
                 Request::Local(id),
                 Request::Route(one.ip()),
             ];

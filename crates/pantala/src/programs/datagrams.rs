@@ -19,14 +19,16 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
+use net::udp::Failure;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketType};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::task::coop::consume_budget;
 use tokio::task::spawn_local;
-use wire::program::{Details, HEAD_LEN, Head, NO_ADDR, Name, Options, Role, SockOpt};
+use wire::program::{Details, HEAD_LEN, Head, NO_ADDR, Name, Options, Report, Role, SockOpt};
 
+use super::errors::{self, Errors};
 use super::heads::Heads;
 use super::listener::like;
 use super::options;
@@ -51,6 +53,8 @@ pub(super) struct Datagrams {
     returned: Rc<RefCell<Vec<Waiting>>>,
     /// Headers in files, if a supervisor answers the program's calls.
     heads: Option<Rc<Heads>>,
+    /// Errors that the program was not told of.
+    errors: Rc<RefCell<Errors>>,
     ends: Ends,
 }
 
@@ -98,7 +102,15 @@ pub(super) fn begin(
         options::apply(&udp, option, value)?;
     }
     let heads = is_supervised.then(Rc::default);
-    let own = Datagrams { udp, unix: Rc::new(watched(ours)?), returned: Rc::default(), heads, ends };
+    udp.keep_errors();
+    let own = Datagrams {
+        udp,
+        unix: Rc::new(watched(ours)?),
+        returned: Rc::default(),
+        heads,
+        errors: Rc::default(),
+        ends,
+    };
     for (_, message) in waiting.iter().filter(|(from, _)| Some(*from) == remote) {
         // As many as there is room for.
         let _ = rustix::net::send(&own.unix, message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
@@ -209,22 +221,20 @@ impl Datagrams {
     /// Receives a datagram, or the error of one that was sent, into the scratch memory.
     fn poll_message(
         &self,
-        registry: &Registry,
+        (registry, held): (&Registry, &Held),
         context: &Context<'_>,
         scratch: &mut [u8],
         (options, local): (&Options, SocketAddr),
     ) -> Poll<io::Result<Message>> {
-        let wants_errors = self.is_connected() || options.is_on(SockOpt::RecvErr);
         let (header, room) = scratch.split_at_mut(HEAD_LEN);
         let (head, len) = match self.udp.poll_recv_datagram(context, room) {
-            Poll::Ready(Err(why)) => {
-                (Head { error: error_of(why)?, ..Head::of(self.ends.remote.unwrap_or(NO_ADDR)) }, 0)
-            }
+            Poll::Ready(Err(why)) => return Poll::Ready(Err(why)),
             Poll::Ready(Ok(received)) => (head(&received, options, local), received.len),
             Poll::Pending => {
-                let failed = self.udp.take_undelivered().filter(|_| wants_errors);
-                let Some(failed) = failed else { return Poll::Pending };
-                (Head { error: error_of(failed.why)?, ..Head::of(like(failed.to, local)) }, 0)
+                let mut failures = core::iter::from_fn(|| self.udp.take_failure());
+                let error = failures.find_map(|failure| self.note((registry, held), &failure, options, local));
+                let Some(error) = error else { return Poll::Pending };
+                (Head { error, ..Head::of(self.ends.remote.unwrap_or(NO_ADDR)) }, 0)
             }
         };
         header.copy_from_slice(&head.emit());
@@ -237,6 +247,63 @@ impl Datagrams {
         };
         let start = if is_behind { HEAD_LEN } else { 0 };
         Poll::Ready(Ok(Message { start, end: HEAD_LEN + len, mark }))
+    }
+}
+
+impl Datagrams {
+    /// Notes that a datagram did not arrive, and returns the error that the program is to be told of.
+    fn note(
+        &self,
+        (registry, held): (&Registry, &Held),
+        failure: &Failure,
+        options: &Options,
+        local: SocketAddr,
+    ) -> Option<i32> {
+        let wants_all = options.is_on(SockOpt::RecvErr);
+        let (report, is_hard) = errors::report(failure);
+        if !wants_all && !(is_hard && self.is_connected()) {
+            return None;
+        }
+        // An error of this host that is none about the size is one of a call.
+        let is_queued = wants_all && (report.icmp.is_some() || report.error == Errno::MSGSIZE.raw_os_error());
+        let report = Report { to: like(report.to, local), ..report };
+        if !self.errors.borrow_mut().note(report, is_queued) {
+            registry.refuse(&held.process);
+        }
+        Some(report.error)
+    }
+
+    /// Takes the error of the socket; 0: there is none. If more are in the queue, the program is told again; of a call that receives
+    /// not unless it reports an error, since it would never end.
+    pub(super) fn take_error(&self, registry: &Registry, receives: bool) -> i32 {
+        let error = self.errors.borrow_mut().take();
+        let more = self.errors.borrow().first();
+        if more != 0 && (error != 0 || !receives) {
+            self.tell(registry, more);
+        }
+        error
+    }
+
+    /// Takes the first of the queue of errors. If there are more, the program is told again.
+    pub(super) fn take_report(&self, registry: &Registry) -> Option<Report> {
+        let report = self.errors.borrow_mut().next();
+        let more = self.errors.borrow().first();
+        if more != 0 {
+            self.tell(registry, more);
+        }
+        report
+    }
+
+    /// Tells the program of an error; one that does not read learns nothing more.
+    fn tell(&self, registry: &Registry, error: i32) {
+        let head = Head { error, ..Head::of(self.ends.remote.unwrap_or(NO_ADDR)) };
+        let bytes = head.emit();
+        let (bytes, mark) = match &self.heads {
+            Some(heads) => (&[][..], heads.file(&head).ok()),
+            None if self.is_connected() => (&bytes[..], registry.mark()),
+            None => (&bytes[..], None),
+        };
+        let _ = send(self.unix.as_fd(), bytes, mark.as_ref().map(AsFd::as_fd));
     }
 }
 
@@ -284,22 +351,14 @@ async fn up(registry: &Registry, held: &Held, own: &Datagrams) -> io::Result<()>
         held.process.add_sent(message.len());
         match own.take(&message, is_marked).await {
             Err(why) if why.kind() == io::ErrorKind::NetworkDown => return Err(why),
-            Err(why) if own.is_connected() => tell(registry, own, why)?,
+            Err(why) if own.is_connected() => {
+                let error = error_of(why)?;
+                own.errors.borrow_mut().fail(error);
+                own.tell(registry, error);
+            }
             _ => {}
         }
     }
-}
-
-/// Reports the error of a datagram with a peer to the program; one that does not read learns nothing more.
-fn tell(registry: &Registry, own: &Datagrams, why: io::Error) -> io::Result<()> {
-    let head = Head { error: error_of(why)?, ..Head::of(own.ends.remote.unwrap_or(NO_ADDR)) };
-    let bytes = head.emit();
-    let (bytes, mark) = match &own.heads {
-        Some(heads) => (&[][..], Some(heads.file(&head)?)),
-        None => (&bytes[..], registry.mark()),
-    };
-    let _ = send(own.unix.as_fd(), bytes, mark.as_ref().map(AsFd::as_fd));
-    Ok(())
 }
 
 /// From the network to the program.
@@ -310,7 +369,8 @@ async fn down(registry: &Registry, held: &Held, own: &Datagrams, local: SocketAd
         poll_fn(|context| {
             let mut scratch = registry.scratch.borrow_mut();
             let options = registry.options(held.id);
-            let received = ready!(own.poll_message(registry, context, &mut scratch, (&options, local)));
+            let received =
+                ready!(own.poll_message((registry, held), context, &mut scratch, (&options, local)));
             let message = match received {
                 Err(why) if is_short(&why) => {
                     registry.refuse(&held.process);

@@ -23,6 +23,7 @@
 //! | [`listener`] | a bound socket: hands accepted connections over |
 //! | [`relay`] | a connection: bytes both ways, and its end |
 //! | [`datagrams`] | a socket of datagrams: messages both ways |
+//! | [`errors`] | errors of datagrams, as Linux tells them |
 //! | [`heads`] | headers of datagrams in files, where a supervisor answers calls |
 //! | [`options`] | options of Linux as settings of the stack |
 //! | [`info`] | `struct tcp_info` |
@@ -35,6 +36,7 @@ mod listener;
 mod pair;
 mod relay;
 mod datagrams;
+mod errors;
 mod heads;
 mod options;
 mod info;

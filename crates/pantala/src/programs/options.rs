@@ -55,8 +55,18 @@ pub(super) fn apply(udp: &UdpSocket, option: SockOpt, value: i32) -> io::Result<
         SockOpt::GroupHops => udp.set_multicast_ttl(byte),
         SockOpt::GroupLoop => udp.set_multicast_loop(value != 0),
         SockOpt::ReceiveBuffer => udp.set_recv_buffer_size(u32::try_from(value).unwrap_or(0)),
+        SockOpt::RecvErr => udp.set_all_errors(value != 0),
+        SockOpt::DontFragment => udp.set_dont_fragment(value != 0),
+        SockOpt::MtuDiscover => udp.set_dont_fragment(is_whole(value)),
         _ => Ok(()),
     }
+}
+
+/// Whether `IP_MTU_DISCOVER` says that datagrams are not fragmented.
+const fn is_whole(value: i32) -> bool {
+    const DO: i32 = 2;
+    const PROBE: i32 = 3;
+    matches!(value, DO | PROBE)
 }
 
 /// Returns the value of an option that was not set.
@@ -68,7 +78,7 @@ pub(super) const fn default(option: SockOpt) -> i32 {
         SockOpt::Hops => HOPS,
         SockOpt::MaxSegment => MAX_SEGMENT,
         SockOpt::Linger => -1,
-        SockOpt::NoDelay | SockOpt::GroupHops | SockOpt::GroupLoop => 1,
+        SockOpt::NoDelay | SockOpt::GroupHops | SockOpt::GroupLoop | SockOpt::MtuDiscover => 1,
         _ => 0,
     }
 }

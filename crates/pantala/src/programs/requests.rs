@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::spawn_local;
 use wire::program::{
-    INFO_LEN, NO_ADDR, Name, Options as SetOptions, REQUEST_LEN, Request, Role, SockOpt, Transport, thread,
+    NO_ADDR, Name, Options as SetOptions, REQUEST_LEN, Request, Role, SockOpt, Transport, thread,
 };
 
 use super::datagrams::{Before, Datagrams, Ends};
@@ -85,7 +85,8 @@ struct Reply {
     addr: SocketAddr,
     value: i32,
     descriptor: Option<OwnedFd>,
-    info: Option<Box<[u8; INFO_LEN]>>,
+    /// What comes behind it.
+    more: Vec<u8>,
 }
 
 /// Result of a request.
@@ -94,7 +95,7 @@ type Answer = Result<Reply, Errno>;
 impl Reply {
     /// A reply that says nothing.
     const fn new() -> Self {
-        Self { addr: NO_ADDR, value: 0, descriptor: None, info: None }
+        Self { addr: NO_ADDR, value: 0, descriptor: None, more: Vec::new() }
     }
 
     fn socket(addr: SocketAddr, descriptor: OwnedFd) -> Self {
@@ -153,6 +154,15 @@ impl Client {
                 self.connect_datagrams(id, local, remote, options).await
             }
             Request::Outcome(id) => self.registry.outcome(uid, id).map_or(Ok(Reply::new()), Err),
+            Request::Failure { id, receives } => {
+                let own = self.registry.datagrams(uid, id).ok_or(Errno::BADF)?;
+                Ok(Reply { value: own.take_error(&self.registry, receives), ..Reply::new() })
+            }
+            Request::Report(id) => {
+                let own = self.registry.datagrams(uid, id).ok_or(Errno::BADF)?;
+                let report = own.take_report(&self.registry).ok_or(Errno::AGAIN)?;
+                Ok(Reply { more: report.emit().to_vec(), ..Reply::new() })
+            }
             Request::Local(id) => {
                 let local = self.registry.local(uid, id).ok_or(Errno::NOTCONN)?;
                 Ok(Reply { addr: local, ..Reply::new() })
@@ -174,7 +184,7 @@ impl Client {
             Request::Get { id, option } => self.get(id, option).await,
             Request::Info(id) => {
                 let listed = self.registry.info(uid, id).await.ok_or(Errno::NOTCONN)?;
-                Ok(Reply { info: Some(Box::new(tcp_info(&listed))), ..Reply::new() })
+                Ok(Reply { more: tcp_info(&listed).to_vec(), ..Reply::new() })
             }
             Request::Group { id, group, addr, interface, joins, sender } => {
                 self.group(id, group, (addr, interface), (joins, sender)).await
@@ -424,12 +434,12 @@ fn fill(program: &OwnedFd) -> io::Result<usize> {
 }
 
 async fn reply(stream: &UnixStream, answer: Answer) -> io::Result<()> {
-    let (errno, Reply { addr, value, descriptor, info }) = match answer {
+    let (errno, Reply { addr, value, descriptor, more }) = match answer {
         Ok(reply) => (0, reply),
         Err(why) => (why.raw_os_error(), Reply::new()),
     };
     let mut bytes = wire::program::Reply { errno, addr, value }.emit().to_vec();
-    bytes.extend(info.iter().flat_map(|info| info.iter()));
+    bytes.extend(more);
     let descriptor = descriptor.as_ref().map(AsFd::as_fd);
     let sent = stream.async_io(Interest::WRITABLE, || send(stream.as_fd(), &bytes, descriptor)).await?;
     // So little goes whole, or not at all.

@@ -31,6 +31,8 @@ pub(crate) struct Socket {
     come: Mutex<Come>,
     goes: Mutex<Goes>,
     is_connecting: AtomicBool,
+    /// Errors are asked for, and calls do not report them.
+    keeps_errors: AtomicBool,
 }
 
 /// Where datagrams come.
@@ -67,6 +69,7 @@ impl Socket {
             come: Mutex::default(),
             goes: Mutex::default(),
             is_connecting: AtomicBool::new(false),
+            keeps_errors: AtomicBool::new(false),
         };
         let Place { mut addr, only_v6, is_shared, .. } = place;
         for cpu in 0..endpoint.cpus() {
@@ -231,7 +234,7 @@ impl Socket {
 
     /// Returns the error of an earlier datagram, if connected.
     fn check_failed(&self, goes: &Goes) -> io::Result<()> {
-        match goes.remote.and_then(|_| self.state.take_failure()) {
+        match goes.remote.filter(|_| !self.keeps_errors()).and_then(|_| self.state.take_failure()) {
             Some(failure) => Err(error::of(failure.error)),
             None => Ok(()),
         }
@@ -280,7 +283,16 @@ impl Socket {
 
     /// Tells whether the error of an earlier datagram is to be reported.
     fn has_failed(&self) -> bool {
-        lock(&self.goes).remote.is_some() && self.state.has_failed()
+        !self.keeps_errors() && lock(&self.goes).remote.is_some() && self.state.has_failed()
+    }
+
+    fn keeps_errors(&self) -> bool {
+        self.keeps_errors.load(Ordering::Relaxed)
+    }
+
+    /// From now on calls of a connected socket do not report what became of earlier datagrams: [`Self::take_failure`] does.
+    pub(super) fn keep_errors(&self) {
+        self.keeps_errors.store(true, Ordering::Relaxed);
     }
 
     /// Reads a datagram from one of the lanes.

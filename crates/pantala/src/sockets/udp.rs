@@ -4,6 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::io;
 
 use net::channel::{Join, Link, Sender};
+use net::udp::Icmp;
 
 use super::error;
 
@@ -49,11 +50,13 @@ pub struct Undelivered {
     pub to: SocketAddr,
     /// Why it did not arrive.
     pub why: io::Error,
+    /// The ICMP error that says so; `None` if it was not sent at all.
+    pub icmp: Option<Icmp>,
 }
 
 impl From<net::udp::Failure> for Undelivered {
     fn from(failure: net::udp::Failure) -> Self {
-        Self { to: failure.to, why: error::of(failure.error) }
+        Self { to: failure.to, why: error::of(failure.error), icmp: failure.icmp }
     }
 }
 
@@ -143,6 +146,25 @@ macro_rules! udp_options {
             /// `InvalidInput` if it cannot exist. If it does not, sending fails.
             pub fn set_fib(&self, fib: u8) -> io::Result<()> {
                 self.set(Setting::Fib(fib.into()))
+            }
+
+            /// Sets whether datagrams that are too big for a link on their way fail instead of being fragmented (`IP_DONTFRAG`).
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn set_dont_fragment(&self, fails: bool) -> io::Result<()> {
+                self.set(Setting::DontFragment(fails))
+            }
+
+            /// Sets whether all ICMP errors are errors of the socket: also that a datagram was too long on its way, or malformed
+            /// (`IP_RECVERR` of Linux).
+            ///
+            /// # Errors
+            ///
+            /// None.
+            pub fn set_all_errors(&self, all: bool) -> io::Result<()> {
+                self.set(Setting::AllErrors(all))
             }
 
             /// Returns the option as it was set.

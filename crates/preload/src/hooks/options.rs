@@ -10,7 +10,7 @@ use libc::socklen_t;
 use program::values::{self, VALUE_MAX, Value};
 use rustix::io::Errno;
 
-use super::{kernel, named, word};
+use super::{kernel, named, wait, word};
 use crate::{addr, sys};
 
 /// `getsockopt(2)`
@@ -57,6 +57,7 @@ pub unsafe extern "C" fn setsockopt(
         let arguments = [word(fd), word(level), word(option), value as usize, len as usize, 0];
         kernel(libc::SYS_setsockopt, arguments)
     };
+    wait::note_option(level, option);
     let Some(name) = named(fd) else { return pass() };
     let bytes = match value.is_null() {
         true => &[][..],

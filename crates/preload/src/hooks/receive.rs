@@ -157,6 +157,10 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
         // SAFETY: the program's promise.
         return unsafe { receive_one(own, &name, message, flags) };
     }
+    // A connection has no queue of errors.
+    if flags & libc::MSG_ERRQUEUE != 0 && named(fd).is_some() {
+        return sys::fail(Errno::AGAIN) as ssize_t;
+    }
     let got = sys::call(libc::SYS_recvmsg, [word(fd), message as usize, word(flags), 0, 0, 0]);
     // SAFETY: the program's promise.
     if let Some(message) = unsafe { message.as_mut() }

@@ -27,7 +27,7 @@ pub struct Head {
     pub interface: u32,
     /// The address of this host that it was sent to, or is sent from; unspecified: none is named.
     pub local: IpAddr,
-    /// Why an earlier datagram did not arrive: there is none behind this header then.
+    /// Why an earlier datagram did not arrive: there is none behind this header then, and the daemon knows more.
     pub error: i32,
 }
 

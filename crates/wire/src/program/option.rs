@@ -53,10 +53,14 @@ pub enum SockOpt {
     AcceptConn,
     /// The routing table (`SO_SETFIB` of FreeBSD), which Linux has no option for.
     Fib,
+    /// `IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`.
+    MtuDiscover,
+    /// `IPV6_DONTFRAG`.
+    DontFragment,
 }
 
 /// Number of options.
-const COUNT: usize = 25;
+const COUNT: usize = 27;
 /// Bytes of a set of options.
 pub(super) const OPTIONS_LEN: usize = 4 + 4 * COUNT;
 
@@ -88,6 +92,8 @@ impl SockOpt {
         Self::RecvErr,
         Self::AcceptConn,
         Self::Fib,
+        Self::MtuDiscover,
+        Self::DontFragment,
     ];
 
     pub(super) const fn number(self) -> u8 {

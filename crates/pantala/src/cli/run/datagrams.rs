@@ -220,9 +220,11 @@ impl Exchange<'_> {
     }
 
     fn receive(&self, socket: &OwnedFd, name: &Name, message: &Message) -> Result<usize, Errno> {
-        // Errors are reported by the calls that receive, and are in no queue.
         if self.flags & datagram::MSG_ERRQUEUE != 0 {
-            return Err(Errno::AGAIN);
+            let report = datagram::take_report(socket.as_fd(), name)?;
+            let control = Control::of_report(&report, control_room(message));
+            self.write_about(message, report.to, &control, datagram::MSG_ERRQUEUE)?;
+            return Ok(0);
         }
         let mut bytes = vec![0; BYTES_MAX];
         let peeks = self.flags & datagram::MSG_PEEK != 0;
@@ -234,14 +236,21 @@ impl Exchange<'_> {
             self.caller.write(*at, now)?;
             rest = behind;
         }
-        self.write_about(message, &head, !rest.is_empty())?;
+        let flags = if rest.is_empty() { 0 } else { datagram::MSG_TRUNC };
+        self.write_about(message, head.peer, &Control::of(&head, control_room(message)), flags)?;
         let is_all = self.flags & datagram::MSG_TRUNC != 0;
         Ok(if is_all { len } else { len - rest.len() })
     }
 
     /// Writes what a call tells besides the bytes: the sender, control messages and flags.
-    fn write_about(&self, message: &Message, head: &Head, is_cut: bool) -> Result<(), Errno> {
-        let (name, whole) = addr::emit(head.peer);
+    fn write_about(
+        &self,
+        message: &Message,
+        from: SocketAddr,
+        control: &Control,
+        mut flags: i32,
+    ) -> Result<(), Errno> {
+        let (name, whole) = addr::emit(from);
         let name = name.get(..whole).unwrap_or_default();
         if message.at == 0 {
             return self.caller.write_with_len(name, message.name, message.name_len, true);
@@ -252,14 +261,16 @@ impl Exchange<'_> {
             self.caller.write(message.name, name.get(..room.min(whole)).unwrap_or_default())?;
             field(MSG_NAME_LEN_AT, &u32::try_from(whole).unwrap_or(0).to_ne_bytes())?;
         }
-        let room = if message.control == 0 { 0 } else { usize::try_from(message.control_len).unwrap_or(0) };
-        let control = Control::of(head, room);
         self.caller.write(message.control, control.bytes())?;
         field(MSG_CONTROL_LEN_AT, &(control.bytes().len() as u64).to_ne_bytes())?;
-        let mut flags = if is_cut { datagram::MSG_TRUNC } else { 0 };
         if control.is_cut {
             flags |= datagram::MSG_CTRUNC;
         }
         field(MSG_FLAGS_AT, &flags.to_ne_bytes())
     }
+}
+
+/// Bytes that a program has for control messages.
+fn control_room(message: &Message) -> usize {
+    if message.control == 0 { 0 } else { usize::try_from(message.control_len).unwrap_or(0) }
 }

@@ -155,6 +155,18 @@ impl UdpSocket {
         self.0.poll_recv(context.waker(), into)
     }
 
+    /// From now on calls do not report what became of earlier datagrams, and [`Self::take_failure`] does.
+    #[cfg(feature = "cli")]
+    pub(crate) fn keep_errors(&self) {
+        self.0.keep_errors();
+    }
+
+    /// Takes the error of a datagram that did not arrive.
+    #[cfg(feature = "cli")]
+    pub(crate) fn take_failure(&self) -> Option<net::udp::Failure> {
+        self.0.take_failure()
+    }
+
     /// Polls [`Self::recv_datagram`].
     #[cfg(feature = "cli")]
     pub(crate) fn poll_recv_datagram(
