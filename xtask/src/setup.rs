@@ -24,6 +24,11 @@ const NEEDED: &[Needed] = &[
         package: "traceroute",
         why: "a Linux host's view of the path, end to end",
     },
+    Needed {
+        program: "tracepath",
+        package: "iputils-tracepath",
+        why: "errors of datagrams, as an unmodified program asks for them",
+    },
     Needed { program: "dpdk-testpmd", package: "dpdk-dev", why: "DPDK at the other end of memif" },
     Needed { program: "radvd", package: "radvd", why: "a Linux router that advertises itself, end to end" },
     Needed { program: "rdisc6", package: "ndisc6", why: "router advertisements of ours, read by another" },

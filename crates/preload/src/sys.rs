@@ -23,11 +23,16 @@ pub(crate) fn call(number: c_long, arguments: [usize; 6]) -> isize {
 
 /// Sets `errno`, and returns what says so.
 pub(crate) fn fail(why: Errno) -> c_int {
+    set_errno(why.raw_os_error());
+    -1
+}
+
+/// Sets `errno`, to 0 as well.
+pub(crate) fn set_errno(number: c_int) {
     // SAFETY: libc's place for this thread's `errno` is always there.
     let place = unsafe { libc::__errno_location() };
     // SAFETY: as above; no other thread has it.
-    unsafe { *place = why.raw_os_error() };
-    -1
+    unsafe { *place = number };
 }
 
 /// Returns `errno`.
@@ -75,7 +80,7 @@ impl Socket for Own<'_> {
         let arguments = [fd, level, number, (&raw mut bytes) as usize, (&raw mut len) as usize, 0];
         let before = errno();
         if call(libc::SYS_getsockopt, arguments) != 0 {
-            let _ = fail(Errno::from_raw_os_error(before));
+            set_errno(before);
             return None;
         }
         Some(bytes)

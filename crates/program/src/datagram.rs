@@ -49,6 +49,11 @@ pub fn bound(fd: BorrowedFd<'_>) -> SocketAddr {
 pub fn check(fd: BorrowedFd<'_>, name: &Name, to: SocketAddr, len: usize) -> Result<(), Errno> {
     let is_v4 = to.ip().to_canonical().is_ipv4();
     if len > if is_v4 { PAYLOAD_MAX - V4_HEADER } else { PAYLOAD_MAX } {
+        // As of Linux, which says nothing of the MTU for IPv4.
+        if !is_v4 {
+            // The call fails all the same.
+            let _ = ask(&Request::TooLong { id: name.id, to });
+        }
         return Err(Errno::MSGSIZE);
     }
     if name.local.is_ipv4() && to.is_ipv6() {

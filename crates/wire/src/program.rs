@@ -147,6 +147,13 @@ pub enum Request {
     },
     /// Takes the first of the queue of errors of a socket of datagrams: [`REPORT_LEN`] bytes come behind the reply, if it is no error.
     Report(u64),
+    /// A datagram is too long for any packet: the queue of errors gets the MTU of the link on its way.
+    TooLong {
+        /// The socket.
+        id: u64,
+        /// The destination.
+        to: SocketAddr,
+    },
     /// Asks for the local address of a connection.
     Local(u64),
     /// Asks whether there is a route to a host.
@@ -229,6 +236,7 @@ impl Request {
             Self::Outcome(id) => put(4, id),
             Self::Report(id) => put(13, id),
             Self::Failure { id, receives } => put(14, id).byte(receives.into()),
+            Self::TooLong { id, to } => put(15, id).addr(to),
             Self::Local(id) => put(5, id),
             Self::Route(to) => put(6, 0).addr((to, 0).into()),
             Self::Listen { id, backlog } => put(7, id).bytes(&backlog.to_be_bytes()),
@@ -275,6 +283,7 @@ impl Request {
             11 => Self::Info(id),
             13 => Self::Report(id),
             14 => Self::Failure { id, receives: take.byte()? != 0 },
+            15 => Self::TooLong { id, to: take.addr()? },
             12 => {
                 let (is_named, group, addr) = (take.byte()? != 0, take.ip()?, take.ip()?);
                 let interface = u32::from_be_bytes(take.array()?);
@@ -443,6 +452,7 @@ mod tests {
                 Request::Group { id, group: None, addr: two.ip(), interface: 0, joins: false, sender: None },
                 Request::Outcome(id),
                 Request::Report(id),
+                Request::TooLong { id, to: one },
                 Request::Failure { id, receives: value > 0 },
                 Request::Local(id),
                 Request::Route(one.ip()),

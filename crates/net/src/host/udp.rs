@@ -25,7 +25,7 @@ pub use self::output::{send, send_to};
 pub use self::socket::{FAILURES_MAX, Failure, Icmp, Id, Ready};
 pub use self::table::{SOCKETS_MAX, Sockets};
 pub use crate::host::dgram::{
-    DATAGRAMS_MAX, Listen, MEMBERSHIPS_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX, Received, Settings, To,
+    DATAGRAMS_MAX, Listen, MEMBERSHIPS_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX, Received, Settings, To, link_mtu,
 };
 
 #[cfg(test)]

@@ -266,7 +266,11 @@ impl Datagrams {
         }
         // An error of this host that is none about the size is one of a call.
         let is_queued = wants_all && (report.icmp.is_some() || report.error == Errno::MSGSIZE.raw_os_error());
-        let report = Report { to: like(report.to, local), ..report };
+        let mut report = Report { to: like(report.to, local), ..report };
+        // As of Linux, which names its socket's peer.
+        if report.icmp.is_none() && report.to.is_ipv4() && !self.is_connected() {
+            report.to.set_port(0);
+        }
         if !self.errors.borrow_mut().note(report, is_queued) {
             registry.refuse(&held.process);
         }
@@ -292,6 +296,14 @@ impl Datagrams {
             self.tell(registry, more);
         }
         report
+    }
+
+    /// Queues that a datagram is longer than any packet; the call that would send it has failed.
+    pub(super) fn queue_too_long(&self, registry: &Registry, to: SocketAddr, mtu: u32) {
+        let error = Errno::MSGSIZE.raw_os_error();
+        if self.errors.borrow_mut().queue(Report { to, error, info: mtu, icmp: None }) {
+            self.tell(registry, error);
+        }
     }
 
     /// Tells the program of an error; one that does not read learns nothing more.

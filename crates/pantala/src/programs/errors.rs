@@ -29,11 +29,16 @@ impl Errors {
     /// Notes an error; false: the queue is full, and its details are lost.
     pub(super) fn note(&mut self, report: Report, is_queued: bool) -> bool {
         self.pending = report.error;
+        !is_queued || self.queue(report)
+    }
+
+    /// Puts a report into the queue alone; false: it is full.
+    pub(super) fn queue(&mut self, report: Report) -> bool {
         let has_room = self.queue.len() < QUEUE_MAX;
-        if is_queued && has_room {
+        if has_room {
             self.queue.push_back(report);
         }
-        !is_queued || has_room
+        has_room
     }
 
     /// Notes the error of a call.

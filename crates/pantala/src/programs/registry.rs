@@ -171,6 +171,17 @@ impl Registry {
         sent && answer.await.unwrap_or(false)
     }
 
+    /// Returns the MTU of the link on the way to an address.
+    pub(super) async fn link_mtu(&self, to: IpAddr) -> Option<u32> {
+        let (told, answer) = oneshot::channel();
+        let ask = Msg::Call(Box::new(move |netisr: &mut Netisr| {
+            // The caller waits for it, or has gone.
+            let _ = told.send(net::udp::link_mtu(&netisr.cpu, 0, to));
+        }));
+        self.remotes.first()?.send(ask).ok()?;
+        answer.await.ok()?
+    }
+
     /// Whether a user may bind a port.
     pub(super) fn may_bind(&self, uid: u32, port: u16) -> bool {
         port == 0 || port >= 1024 || uid == 0 || self.limits.low_ports.contains(&uid)

@@ -163,6 +163,14 @@ impl Client {
                 let report = own.take_report(&self.registry).ok_or(Errno::AGAIN)?;
                 Ok(Reply { more: report.emit().to_vec(), ..Reply::new() })
             }
+            Request::TooLong { id, to } => {
+                let own = self.registry.datagrams(uid, id).ok_or(Errno::BADF)?;
+                let mtu = self.registry.link_mtu(to.ip().to_canonical()).await.ok_or(Errno::NETUNREACH)?;
+                if self.registry.options(id).is_on(SockOpt::RecvErr) {
+                    own.queue_too_long(&self.registry, to, mtu);
+                }
+                Ok(Reply::new())
+            }
             Request::Local(id) => {
                 let local = self.registry.local(uid, id).ok_or(Errno::NOTCONN)?;
                 Ok(Reply { addr: local, ..Reply::new() })

@@ -34,7 +34,7 @@ fn is_error_next(fd: c_int) -> bool {
     };
     let before = sys::errno();
     let is_next = program::datagram::is_error_next(own, &name);
-    let _ = sys::fail(Errno::from_raw_os_error(before));
+    sys::set_errno(before);
     is_next
 }
 

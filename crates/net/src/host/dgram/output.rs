@@ -6,7 +6,7 @@ use pkt::{Flags, Gso, Pkt};
 
 use super::settings::Settings;
 use crate::base::count::Count;
-use crate::fib::flow_hash;
+use crate::fib::{FibIndex, flow_hash};
 use crate::host::pcb::{Bound, FourTuple, check_fib, is_of_a_link};
 use crate::host::sock::Error;
 use crate::ip::forward::fits;
@@ -166,6 +166,13 @@ fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex, settings: &Settings
             source.map(|(local, _)| local).ok_or(Error::NetworkUnreachable)
         }
     }
+}
+
+/// Returns the MTU of the link on the way to a host, or that of its route; `None` without one.
+#[must_use]
+pub fn link_mtu(cpu: &Cpu, fib: FibIndex, to: IpAddr) -> Option<u32> {
+    let Route::Link { ifindex, metrics, .. } = output::path(cpu, fib, to, 0, || 0).ok()? else { return None };
+    Some(metrics.mtu_over(cpu.tables.ifnet(ifindex)?.mtu))
 }
 
 /// Checks the size of a datagram that must not be fragmented, against the link and the known path MTU.
