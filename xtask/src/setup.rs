@@ -74,6 +74,7 @@ const NEEDED: &[Needed] = &[
     },
     Needed { program: "sockperf", package: "sockperf", why: "ping-pong over UDP and TCP" },
     Needed { program: "caddy", package: "caddy", why: "a program of Go" },
+    Needed { program: "go", package: "golang-go", why: "programs of Go of our own (500 MB installed)" },
     Needed { program: "gcc", package: "gcc", why: "a statically linked program" },
     Needed { program: "clang-14", package: "clang-14", why: "XDP programs of the tests, compiled again" },
     Needed { program: "mandoc", package: "mandoc", why: "man pages, read by another" },

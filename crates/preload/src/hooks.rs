@@ -3,6 +3,7 @@
 //! The calls, as C has them. Each asks whether the socket is pantala's, and is the kernel's own call if it is not.
 #![expect(unsafe_code, reason = "symbols of C, and pointers of a program")]
 
+pub mod filter;
 pub mod hosts;
 pub mod names;
 pub mod options;

@@ -13,6 +13,8 @@ use program::options::VALUE_MAX;
 use program::{Socket, stream};
 use rustix::io::{Errno, FdFlags, fcntl_getfd};
 
+use crate::hooks::wait;
+
 /// Makes a system call whose arguments are those of the program's own call.
 pub(crate) fn call(number: c_long, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
@@ -66,10 +68,15 @@ impl Socket for Own<'_> {
         let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
         let numbers = [new.as_raw_fd(), self.0.as_raw_fd(), flags];
         let [new, old, flags] = numbers.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
-        match call(libc::SYS_dup3, [new, old, flags, 0, 0, 0]) {
+        let left = wait::leave(self.0.as_raw_fd());
+        let done = match call(libc::SYS_dup3, [new, old, flags, 0, 0, 0]) {
             -1 => Err(Errno::from_raw_os_error(errno())),
             _ => Ok(()),
+        };
+        if let Some(left) = left {
+            wait::enter(self.0.as_raw_fd(), left);
         }
+        done
     }
 
     fn option(fd: BorrowedFd<'_>, level: c_int, number: c_int) -> Option<[u8; VALUE_MAX]> {

@@ -15,7 +15,8 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 use wire::program::{
-    INFO_LEN, Options, REPLY_LEN, REPORT_LEN, REQUEST_LEN, Reply, Report, Request, SockOpt, set_thread,
+    Group, INFO_LEN, Options, REPLY_LEN, REPORT_LEN, REQUEST_LEN, Reply, Report, Request, SENDERS_LEN, SockOpt,
+    emit_senders, parse_senders, set_thread,
 };
 
 /// Settings of `pantala run`.
@@ -109,7 +110,7 @@ pub struct Answer {
 /// # Errors
 /// The daemon's, or `ENETDOWN` if it is not there.
 pub fn ask(request: &Request) -> Result<Answer, Errno> {
-    ask_with(request, &mut [])
+    ask_with(request, &[], &mut [])
 }
 
 /// Asks the daemon for `TCP_INFO`.
@@ -118,7 +119,7 @@ pub fn ask(request: &Request) -> Result<Answer, Errno> {
 /// As of [`ask`].
 pub fn ask_info(id: u64) -> Result<[u8; INFO_LEN], Errno> {
     let mut info = [0; INFO_LEN];
-    ask_with(&Request::Info(id), &mut info)?;
+    ask_with(&Request::Info(id), &[], &mut info)?;
     Ok(info)
 }
 
@@ -128,31 +129,54 @@ pub fn ask_info(id: u64) -> Result<[u8; INFO_LEN], Errno> {
 /// As of [`ask`]; `EAGAIN` if there is none.
 pub fn ask_report(id: u64) -> Result<Report, Errno> {
     let mut report = [0; REPORT_LEN];
-    ask_with(&Request::Report(id), &mut report)?;
+    ask_with(&Request::Report(id), &[], &mut report)?;
     Report::parse(&report).ok_or(Errno::AGAIN)
 }
 
-/// Asks, and fills `more` with what comes behind the reply.
-fn ask_with(request: &Request, more: &mut [u8]) -> Result<Answer, Errno> {
+/// Sets the source filter of a group.
+///
+/// # Errors
+/// As of [`ask`]; `ENOBUFS` for too many senders.
+pub fn set_filter(id: u64, group: Group, excludes: bool, senders: &[IpAddr]) -> Result<(), Errno> {
+    let count = u16::try_from(senders.len()).map_err(|_| Errno::NOBUFS)?;
+    let request = Request::SetFilter { id, group, excludes, count };
+    ask_with(&request, &emit_senders(senders), &mut []).map(drop)
+}
+
+/// Asks for the source filter of a group: whether its senders are excluded, and these.
+///
+/// # Errors
+/// As of [`ask`]; `EADDRNOTAVAIL` of a group that it does not listen to.
+pub fn ask_filter(id: u64, group: Group) -> Result<(bool, Vec<IpAddr>), Errno> {
+    let mut senders = [0; SENDERS_LEN];
+    let value = ask_with(&Request::Filter { id, group }, &[], &mut senders)?.value;
+    let count = usize::try_from(value >> 1).unwrap_or(0);
+    Ok((value & 1 == 1, parse_senders(&senders).take(count).collect()))
+}
+
+/// Asks, with `behind` after the request, and fills `more` with what comes behind the reply.
+fn ask_with(request: &Request, behind: &[u8], more: &mut [u8]) -> Result<Answer, Errno> {
     let mut asked = request.emit();
+    let mut whole = [0; REQUEST_LEN + SENDERS_LEN];
     if !KEEPS.load(Ordering::Relaxed) {
-        return ask_on(&open()?, &asked, more)?;
+        return ask_on(&open()?, joined(&mut whole, &asked, behind)?, more)?;
     }
     // The name of a process is looked up for new sockets alone.
     if matches!(request, Request::Bind { .. } | Request::Connect { .. }) {
         set_thread(&mut asked, CALLER.load(Ordering::Relaxed));
     }
+    let asked = joined(&mut whole, &asked, behind)?;
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     // What was kept may be of a daemon that is gone.
     let earlier = kept.take().and_then(|mut own| {
         own.catch_up().ok()?;
-        ask_on(&own.stream, &asked, more).ok().map(|said| (own, said))
+        ask_on(&own.stream, asked, more).ok().map(|said| (own, said))
     });
     let (own, said) = match earlier {
         Some(done) => done,
         None => {
             let own = Kept { stream: open()?, unread: 0 };
-            let said = ask_on(&own.stream, &asked, more)?;
+            let said = ask_on(&own.stream, asked, more)?;
             (own, said)
         }
     };
@@ -222,14 +246,23 @@ fn open() -> Result<OwnedFd, Errno> {
     Ok(stream)
 }
 
+/// A request, and what follows it.
+fn joined<'a>(whole: &'a mut [u8], asked: &[u8], behind: &[u8]) -> Result<&'a [u8], Errno> {
+    let place = whole.get_mut(..asked.len() + behind.len()).ok_or(Errno::INVAL)?;
+    let (first, last) = place.split_at_mut(asked.len());
+    first.copy_from_slice(asked);
+    last.copy_from_slice(behind);
+    Ok(place)
+}
+
 /// Asks on a connection to the daemon. The outer error is of the connection, which is of no use any more.
 fn ask_on(
     stream: &OwnedFd,
-    asked: &[u8; REQUEST_LEN],
+    asked: &[u8],
     more: &mut [u8],
 ) -> Result<Result<Answer, Errno>, Errno> {
     again(|| send(stream, asked, SendFlags::NOSIGNAL)).map_err(|_| Errno::NETDOWN)?;
-    let mut bytes = [0; REPLY_LEN + INFO_LEN];
+    let mut bytes = [0; REPLY_LEN + SENDERS_LEN];
     let room = bytes.get_mut(..REPLY_LEN + more.len()).ok_or(Errno::INVAL)?;
     let (count, descriptor) =
         again(|| receive(stream, room, RecvFlags::CMSG_CLOEXEC)).map_err(|_| Errno::NETDOWN)?;

@@ -11,6 +11,7 @@
 //! | [`stream`] | calls that bind, connect, accept and ask for addresses |
 //! | [`datagram`] | what differs for sockets of datagrams |
 //! | [`control`] | control messages of datagrams |
+//! | [`filter`] | whole source filters of groups |
 //! | [`options`] | options, as Linux numbers them |
 //! | [`values`] | `getsockopt(2)` and `setsockopt(2)` |
 //! | [`addr`] | C's socket addresses |
@@ -23,6 +24,7 @@ pub mod calls;
 pub mod control;
 pub mod daemon;
 pub mod datagram;
+pub mod filter;
 pub mod options;
 pub mod stream;
 pub mod values;

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use wire::program::{Name, Request, Role, SockOpt};
 
 use crate::daemon::{ask, ask_info, tell};
-use crate::{addr, datagram, options, stream};
+use crate::{addr, datagram, filter, options, stream};
 
 /// Where `struct tcp_info` has `tcpi_pmtu`.
 const PMTU: usize = 60;
@@ -18,7 +18,7 @@ const SYN_SENT: u8 = 2;
 const CLOSE: u8 = 7;
 const LISTEN: u8 = 10;
 /// Bytes of a value at the most that are looked at.
-pub const VALUE_MAX: usize = 256;
+pub const VALUE_MAX: usize = filter::VALUE_MAX;
 
 /// Options of the system that say when segments leave or how buffers are used, and have no effect: segments leave as they are
 /// written.
@@ -53,11 +53,19 @@ pub enum Value {
     Bytes(Vec<u8>),
 }
 
-/// Returns the value of an option of a socket of pantala; `None`: the kernel keeps it.
+/// Returns the value of an option of a socket of pantala, whose place has what is `given`; `None`: the kernel keeps it.
 ///
 /// # Errors
 /// The errors of `getsockopt(2)`.
-pub fn get(fd: BorrowedFd<'_>, name: &Name, level: c_int, option: c_int) -> Result<Option<Value>, Errno> {
+pub fn get(
+    fd: BorrowedFd<'_>,
+    name: &Name,
+    (level, option): (c_int, c_int),
+    given: &[u8],
+) -> Result<Option<Value>, Errno> {
+    if filter::is_whole((level, option)) {
+        return filter::get(name, option, given).map(|value| Some(Value::Bytes(value)));
+    }
     let is_datagram = name.role == Role::Datagram;
     let number = match (level, option) {
         (libc::SOL_SOCKET, libc::SO_TYPE) if is_datagram => libc::SOCK_DGRAM,
@@ -159,6 +167,9 @@ fn group(name: &Name, option: (c_int, c_int), bytes: &[u8]) -> Option<Result<(),
     let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let v4 = |at: usize| Some(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?));
     let number = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?));
+    if filter::is_whole(option) {
+        return Some(filter::set(name, option.1, bytes));
+    }
     if let Some(change) = sender_change(option) {
         return Some(of_sender(name, option.1, change, bytes));
     }

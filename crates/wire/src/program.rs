@@ -28,6 +28,11 @@ pub const INFO_LEN: usize = 248;
 /// Bytes of a name, without the NUL in front that makes it an abstract one.
 pub const NAME_LEN: usize = 16 + 2 * ADDR_LEN;
 
+/// Senders of a source filter at the most.
+pub const SENDERS_MAX: usize = 64;
+/// Bytes of the senders of a source filter.
+pub const SENDERS_LEN: usize = SENDERS_MAX * 17;
+
 const MARK: &[u8; 7] = b"pantala";
 /// Where a request has the thread that it is for.
 const THREAD_AT: usize = REQUEST_LEN - 4;
@@ -136,6 +141,25 @@ pub enum Request {
         /// One sender of the group, and whether all others are listened to instead.
         sender: Option<(IpAddr, bool)>,
     },
+    /// Sets the whole source filter of a group: [`SENDERS_LEN`] bytes follow.
+    SetFilter {
+        /// The socket.
+        id: u64,
+        /// The group, and its interface.
+        group: Group,
+        /// All but the senders that follow are listened to.
+        excludes: bool,
+        /// Senders that follow.
+        count: u16,
+    },
+    /// Asks for the source filter of a group: [`SENDERS_LEN`] bytes come behind the reply, if it is no error. Its value is twice the number of
+    /// senders, and one more if these are excluded.
+    Filter {
+        /// The socket.
+        id: u64,
+        /// The group, and its interface.
+        group: Group,
+    },
     /// Asks how a connection ended: the reply has its error, 0 while it has none.
     Outcome(u64),
     /// Asks for the error of a socket of datagrams that was not told yet: the reply's value is its number, or 0.
@@ -158,6 +182,17 @@ pub enum Request {
     Local(u64),
     /// Asks whether there is a route to a host.
     Route(IpAddr),
+}
+
+/// A group, and the interface that a program names with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The group.
+    pub ip: IpAddr,
+    /// The interface with this address, unless it is unspecified.
+    pub addr: IpAddr,
+    /// Else the one of this number; 0: none is named.
+    pub interface: u32,
 }
 
 /// The reply to a request.
@@ -237,6 +272,10 @@ impl Request {
             Self::Report(id) => put(13, id),
             Self::Failure { id, receives } => put(14, id).byte(receives.into()),
             Self::TooLong { id, to } => put(15, id).addr(to),
+            Self::SetFilter { id, group, excludes, count } => {
+                put(16, id).group(group).byte(excludes.into()).bytes(&count.to_be_bytes())
+            }
+            Self::Filter { id, group } => put(17, id).group(group),
             Self::Local(id) => put(5, id),
             Self::Route(to) => put(6, 0).addr((to, 0).into()),
             Self::Listen { id, backlog } => put(7, id).bytes(&backlog.to_be_bytes()),
@@ -284,6 +323,12 @@ impl Request {
             13 => Self::Report(id),
             14 => Self::Failure { id, receives: take.byte()? != 0 },
             15 => Self::TooLong { id, to: take.addr()? },
+            16 => {
+                let (group, excludes) = (take.group()?, take.byte()? != 0);
+                let count = u16::from_be_bytes(take.array()?);
+                Self::SetFilter { id, group, excludes, count }
+            }
+            17 => Self::Filter { id, group: take.group()? },
             12 => {
                 let (is_named, group, addr) = (take.byte()? != 0, take.ip()?, take.ip()?);
                 let interface = u32::from_be_bytes(take.array()?);
@@ -340,6 +385,18 @@ pub fn parse_addr(bytes: &[u8]) -> Option<SocketAddr> {
     Take(bytes).addr()
 }
 
+/// Writes the senders of a source filter, as many as there may be.
+#[must_use]
+pub fn emit_senders(senders: &[IpAddr]) -> [u8; SENDERS_LEN] {
+    senders.iter().take(SENDERS_MAX).fold(Put::<SENDERS_LEN>::default(), |put, ip| put.ip(*ip)).bytes
+}
+
+/// Reads the senders of a source filter, up to what is none.
+pub fn parse_senders(bytes: &[u8; SENDERS_LEN]) -> impl Iterator<Item = IpAddr> {
+    let mut take = Take(bytes);
+    core::iter::from_fn(move || take.ip())
+}
+
 /// Writes from the beginning. What does not fit is not written, and nothing is so long.
 struct Put<const N: usize> {
     bytes: [u8; N],
@@ -373,6 +430,10 @@ impl<const N: usize> Put<N> {
         self.byte(family).bytes(&ip.octets())
     }
 
+    fn group(self, group: Group) -> Self {
+        self.ip(group.ip).ip(group.addr).bytes(&group.interface.to_be_bytes())
+    }
+
     fn addr(self, addr: SocketAddr) -> Self {
         let (family, ip, scope) = match addr {
             SocketAddr::V4(addr) => (4, addr.ip().to_ipv6_mapped(), 0),
@@ -403,6 +464,10 @@ impl Take<'_> {
             6 => Some(ip.into()),
             _ => None,
         }
+    }
+
+    fn group(&mut self) -> Option<Group> {
+        Some(Group { ip: self.ip()?, addr: self.ip()?, interface: u32::from_be_bytes(self.array()?) })
     }
 
     fn addr(&mut self) -> Option<SocketAddr> {
@@ -452,6 +517,13 @@ mod tests {
                 Request::Group { id, group: None, addr: two.ip(), interface: 0, joins: false, sender: None },
                 Request::Outcome(id),
                 Request::Report(id),
+                Request::Filter { id, group: Group { ip: one.ip(), addr: two.ip(), interface: 7 } },
+                Request::SetFilter {
+                    id,
+                    group: Group { ip: one.ip(), addr: two.ip(), interface: 7 },
+                    excludes: value > 0,
+                    count: 9,
+                },
                 Request::TooLong { id, to: one },
                 Request::Failure { id, receives: value > 0 },
                 Request::Local(id),

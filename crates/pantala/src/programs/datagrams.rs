@@ -29,6 +29,7 @@ use tokio::task::spawn_local;
 use wire::program::{Details, HEAD_LEN, Head, NO_ADDR, Name, Options, Report, Role, SockOpt};
 
 use super::errors::{self, Errors};
+use super::groups::Groups;
 use super::heads::Heads;
 use super::listener::like;
 use super::options;
@@ -55,6 +56,8 @@ pub(super) struct Datagrams {
     heads: Option<Rc<Heads>>,
     /// Errors that the program was not told of.
     errors: Rc<RefCell<Errors>>,
+    /// Groups that it listens to.
+    groups: Rc<RefCell<Groups>>,
     ends: Ends,
 }
 
@@ -109,6 +112,7 @@ pub(super) fn begin(
         returned: Rc::default(),
         heads,
         errors: Rc::default(),
+        groups: Rc::default(),
         ends,
     };
     for (_, message) in waiting.iter().filter(|(from, _)| Some(*from) == remote) {
@@ -142,6 +146,10 @@ impl Datagrams {
 
     pub(super) const fn ends(&self) -> Ends {
         self.ends
+    }
+
+    pub(super) fn groups(&self) -> &RefCell<Groups> {
+        &self.groups
     }
 
     const fn is_connected(&self) -> bool {

@@ -24,6 +24,7 @@
 //! | [`relay`] | a connection: bytes both ways, and its end |
 //! | [`datagrams`] | a socket of datagrams: messages both ways |
 //! | [`errors`] | errors of datagrams, as Linux tells them |
+//! | [`groups`] | groups of a socket, with their source filters |
 //! | [`heads`] | headers of datagrams in files, where a supervisor answers calls |
 //! | [`options`] | options of Linux as settings of the stack |
 //! | [`info`] | `struct tcp_info` |
@@ -37,6 +38,7 @@ mod pair;
 mod relay;
 mod datagrams;
 mod errors;
+mod groups;
 mod heads;
 mod options;
 mod info;

@@ -27,6 +27,8 @@ use crate::sockets::aio::{TcpListener, TcpStream};
 
 /// Ended connections whose ends are kept to be asked for; the oldest give way, and count as reset.
 const ENDED_MAX: usize = 4096;
+/// Bytes of a buffer at the least.
+const BUFFER_MIN: usize = 2048;
 /// Bytes that are moved at a time.
 const SCRATCH: usize = (64 << 10) + wire::program::HEAD_LEN;
 
@@ -290,6 +292,13 @@ impl Registry {
             let _ = bound(&*unix, &entry.options);
         }
         Ok(())
+    }
+
+    /// Returns the bytes of a buffer that the program has chosen, 2048 at the least; else more than there are.
+    pub(super) fn buffer(&self, id: u64, option: SockOpt) -> usize {
+        let entries = self.entries.borrow();
+        let bytes = entries.get(&id).and_then(|entry| entry.options.get(option));
+        bytes.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(0).max(BUFFER_MIN))
     }
 
     /// Returns the value of an option of a user's socket.

@@ -15,6 +15,7 @@ use rustix::net::{Shutdown, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::task::coop::consume_budget;
+use wire::program::SockOpt;
 
 use super::pair::{hung_up, is_hung_up};
 use super::registry::{Held, Registry};
@@ -62,7 +63,8 @@ async fn up(registry: &Registry, held: &Held, unix: &UnixStream, tcp: &TcpStream
         unix.readable().await.map_err(program)?;
         let (rest, count) = {
             let mut scratch = registry.scratch.borrow_mut();
-            match unix.try_read(&mut scratch) {
+            let most = scratch.len().min(registry.buffer(held.id, SockOpt::SendBuffer));
+            match unix.try_read(&mut scratch[..most]) {
                 Ok(count) => (write_now(tcp, &scratch[..count])?, count),
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(why) => return Err(program(why)),
@@ -110,7 +112,8 @@ async fn down(
         let mut rest = Vec::new();
         let count = poll_fn(|context| {
             let mut scratch = registry.scratch.borrow_mut();
-            let (mut reader, mut into) = (tcp, ReadBuf::new(&mut scratch));
+            let most = scratch.len().min(registry.buffer(held.id, SockOpt::ReceiveBuffer));
+            let (mut reader, mut into) = (tcp, ReadBuf::new(&mut scratch[..most]));
             ready!(Pin::new(&mut reader).poll_read(context, &mut into)).map_err(network)?;
             let bytes = into.filled();
             rest = match unix.try_write(bytes) {

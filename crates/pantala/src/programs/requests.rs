@@ -17,7 +17,8 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::spawn_local;
 use wire::program::{
-    NO_ADDR, Name, Options as SetOptions, REQUEST_LEN, Request, Role, SockOpt, Transport, thread,
+    Group, NO_ADDR, Name, Options as SetOptions, REQUEST_LEN, Request, Role, SENDERS_LEN, SockOpt, Transport,
+    emit_senders, parse_senders, thread,
 };
 
 use super::datagrams::{Before, Datagrams, Ends};
@@ -115,8 +116,16 @@ impl Client {
         loop {
             stream.read_exact(&mut bytes).await?;
             let request = Request::parse(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+            let senders = match request {
+                Request::SetFilter { count, .. } => {
+                    let mut bytes = [0; SENDERS_LEN];
+                    stream.read_exact(&mut bytes).await?;
+                    parse_senders(&bytes).take(count.into()).collect()
+                }
+                _ => Vec::new(),
+            };
             let answer = match &admitted {
-                Ok(_) => self.answer_for(thread(&bytes), request).await,
+                Ok(_) => self.answer_for(thread(&bytes), request, senders).await,
                 Err(why) => Err(*why),
             };
             reply(&stream, answer).await?;
@@ -127,19 +136,24 @@ impl Client {
     }
 
     /// Answers a request for the process of a thread, if it is for another one than that which asks.
-    async fn answer_for(&mut self, thread: Option<u32>, request: Request) -> Answer {
+    async fn answer_for(
+        &mut self,
+        thread: Option<u32>,
+        request: Request,
+        senders: Vec<IpAddr>,
+    ) -> Answer {
         self.is_supervisor = thread.is_some();
         let Some(other) = thread.and_then(|thread| self.registry.served_by(&self.process, thread)) else {
-            return self.answer(request).await;
+            return self.answer(request, senders).await;
         };
         let own = core::mem::replace(&mut self.process, other);
-        let answer = self.answer(request).await;
+        let answer = self.answer(request, senders).await;
         let other = core::mem::replace(&mut self.process, own);
         self.registry.leave(&other, 1);
         answer
     }
 
-    async fn answer(&self, request: Request) -> Answer {
+    async fn answer(&self, request: Request, senders: Vec<IpAddr>) -> Answer {
         let uid = self.process.uid;
         match request {
             Request::Hello => Ok(Reply::new()),
@@ -197,6 +211,10 @@ impl Client {
             Request::Group { id, group, addr, interface, joins, sender } => {
                 self.group(id, group, (addr, interface), (joins, sender)).await
             }
+            Request::SetFilter { id, group, excludes, count: _ } => {
+                self.set_filter(id, group, excludes, senders).await
+            }
+            Request::Filter { id, group } => self.filter(id, group),
         }
     }
 
@@ -227,11 +245,30 @@ impl Client {
             Some((sender, is_blocked)) if is_blocked => Sender::AllBut(sender),
             Some((sender, _)) => Sender::Only(sender),
         };
-        let done = match group {
-            Some(group) => own.udp().join(Join { group, on, joins, of }).await,
-            None => own.udp().send_groups_by(on).await,
+        let Some(group) = group else {
+            return own.udp().send_groups_by(on).await.map(|()| Reply::new()).map_err(errno);
         };
-        done.map(|()| Reply::new()).map_err(errno)
+        let join = Join { group, on, joins, of };
+        own.udp().join(join).await.map_err(errno)?;
+        own.groups().borrow_mut().note(&join);
+        Ok(Reply::new())
+    }
+
+    /// Sets the source filter of a group.
+    async fn set_filter(&self, id: u64, group: Group, excludes: bool, senders: Vec<IpAddr>) -> Answer {
+        let own = self.registry.datagrams(self.process.uid, id).ok_or(Errno::NOPROTOOPT)?;
+        let on = link(group)?;
+        own.udp().set_filter((group.ip, on), excludes, &senders).await.map_err(errno)?;
+        own.groups().borrow_mut().set(group.ip, on, excludes, senders);
+        Ok(Reply::new())
+    }
+
+    fn filter(&self, id: u64, group: Group) -> Answer {
+        let own = self.registry.datagrams(self.process.uid, id).ok_or(Errno::NOPROTOOPT)?;
+        let groups = own.groups().borrow();
+        let (excludes, senders) = groups.filter(group.ip, link(group)?).ok_or(Errno::ADDRNOTAVAIL)?;
+        let value = i32::try_from(senders.len()).unwrap_or(0) << 1 | i32::from(excludes);
+        Ok(Reply { value, more: emit_senders(senders).to_vec(), ..Reply::new() })
     }
 
     async fn bind(&self, addr: SocketAddr, set: SetOptions) -> Answer {
@@ -374,6 +411,12 @@ impl Client {
         });
         Ok(Reply { descriptor: Some(program), ..Reply::new() })
     }
+}
+
+/// Returns the link that a program names with a group.
+fn link(group: Group) -> Result<Link, Errno> {
+    let ifindex = u16::try_from(group.interface).map_err(|_| Errno::NODEV)?;
+    Ok(Link { addr: group.addr, ifindex })
 }
 
 /// Returns the options of the place where a socket is bound.

@@ -143,6 +143,21 @@ impl Socket {
         })
     }
 
+    /// Sets the source filter of a group that it listens to: these senders, or all but these as `wanted` says.
+    pub(super) async fn set_filter(&self, wanted: Join, senders: &[IpAddr]) -> io::Result<()> {
+        for cpu in 0..self.lanes.len() {
+            for sender in senders {
+                self.endpoint.link(cpu).say(&Command::Name { lane: self.lanes[cpu], sender: *sender });
+            }
+            match self.ask(cpu, |question| Command::Join(question, wanted)).await? {
+                // What it speaks with one other end is on another CPU.
+                Ok(_) | Err(Error::NotFound) => {}
+                Err(why) => return Err(error::of(why)),
+            }
+        }
+        Ok(())
+    }
+
     /// Sends to groups by an interface.
     pub(super) async fn send_groups_by(&self, link: Link) -> io::Result<()> {
         self.ask_all(|question| Command::GroupsBy(question, link)).await?.map_err(|why| match why {

@@ -2,7 +2,7 @@
 
 use core::future::poll_fn;
 use core::net::SocketAddr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::task::{Poll, Waker, ready};
 use std::io;
 use std::net::Shutdown;
@@ -18,6 +18,9 @@ use super::endpoint::{Endpoint, Lane, lock};
 use super::error;
 use super::options::{byte, check};
 use super::wakers::Wakers;
+
+/// Bytes that may wait in a lane at the least.
+const LANE_MIN: u32 = 2048;
 
 /// A connection. Its two directions can be used at the same time, by any threads.
 pub(crate) struct Stream {
@@ -35,6 +38,8 @@ pub(crate) struct Stream {
     /// It is reset when it is dropped.
     aborts: AtomicBool,
     is_like: Mutex<Like>,
+    /// Bytes that may wait in the lane to be sent: those of its send buffer, if its program has chosen one; 0: as many as it holds.
+    lane_max: AtomicU32,
 }
 
 /// The options of a connection that its program has set.
@@ -124,6 +129,7 @@ impl Stream {
             is_told: AtomicBool::new(false),
             aborts: AtomicBool::new(false),
             is_like: Mutex::default(),
+            lane_max: AtomicU32::new(0),
         }
     }
 
@@ -251,7 +257,9 @@ impl Stream {
         let Some(writer) = writer.as_mut() else { return Poll::Ready(Err(error::of(Error::Closed))) };
         loop {
             ready!(self.poll_open(waker))?;
-            let count = writer.write(bytes).map_err(|_| error::gone())?;
+            let (room, needs) = self.room(writer)?;
+            let now = bytes.get(..room).unwrap_or(bytes);
+            let count = writer.write(now).map_err(|_| error::gone())?;
             if writer.publish() {
                 self.say(&Command::Look(self.lane));
             }
@@ -259,10 +267,20 @@ impl Stream {
                 return Poll::Ready(Ok(count));
             }
             lock(&self.state.0).writers.add(waker);
-            if writer.waits().map_err(|_| error::gone())? && !self.state.is_over() {
+            if writer.waits_for(needs).map_err(|_| error::gone())? && !self.state.is_over() {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Returns how many bytes may be written now, and how many are free in the lane when one more may be.
+    fn room(&self, writer: &Writer) -> io::Result<(usize, usize)> {
+        let most = self.lane_max.load(Ordering::Relaxed) as usize;
+        if most == 0 || most >= writer.capacity() {
+            return Ok((usize::MAX, 0));
+        }
+        let waiting = writer.capacity() - writer.free().map_err(|_| error::gone())?;
+        Ok((most.saturating_sub(waiting), writer.capacity() - most + 1))
     }
 
     /// Whether bytes can be sent: it stands, and has not ended.
@@ -317,6 +335,7 @@ impl Stream {
         for setting in settings {
             match *setting {
                 Setting::NoDelay(on) => like.nodelay = on,
+                Setting::SendBuffer(bytes) => self.lane_max.store(bytes.max(LANE_MIN), Ordering::Relaxed),
                 Setting::Hops(hops) => like.tx_params.hops = byte(hops),
                 Setting::Fib(fib) => like.tx_params.fib = byte(fib),
                 // The marks of congestion are the connection's own.

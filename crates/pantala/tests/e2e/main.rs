@@ -33,6 +33,7 @@ mod full_table;
 mod firewall;
 mod flow_offload;
 mod forking_programs;
+mod go_programs;
 mod interop;
 mod iperf;
 mod ipfix;
@@ -94,6 +95,7 @@ harness::main![
     flow_offload,
     forking_programs,
     full_table,
+    go_programs,
     interop::bulk,
     interop::crowd,
     interop::ends,

@@ -1,7 +1,7 @@
 //! `pantala run`: socket options and control messages of unmodified programs.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use dev::sys::process::end_with_parent;
@@ -292,6 +292,46 @@ if not v6:
     assert heard()
     g.setsockopt(LEVEL, 40, b''.join(map(socket.inet_aton, (group, own, own))))
     assert not heard()
+# Whole filters: of a group that it does not listen to, without senders, with all of them blocked, and with one.
+FILTER, EXCLUDE, INCLUDE = 48, 0, 1
+def whole(mode, ips):
+    g.setsockopt(LEVEL, FILTER, bytes(8) + storage(group) + struct.pack('II', mode, len(ips)) + b''.join(map(storage, ips)))
+def shown(room=9):
+    place = ctypes.create_string_buffer(bytes(8) + storage(group) + struct.pack('II', 0, room), 144 + room * 128)
+    len = ctypes.c_uint32(144 + room * 128)
+    if libc.getsockopt(g.fileno(), LEVEL, FILTER, place, ctypes.byref(len)):
+        return ctypes.get_errno()
+    mode, count = struct.unpack_from('II', place.raw, 136)
+    at = [place.raw[n + (8 if v6 else 4):][:16 if v6 else 4] for n in range(144, len.value, 128)]
+    return mode, count, sorted(socket.inet_ntop(family, ip) for ip in at)
+assert errno(whole, INCLUDE, [other]) == 22 and shown() == 99
+if v6:
+    g.setsockopt(LEVEL, socket.IPV6_JOIN_GROUP, socket.inet_pton(family, group) + struct.pack('I', 0))
+else:
+    g.setsockopt(LEVEL, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton(own))
+assert shown() == (EXCLUDE, 0, []) and heard()
+whole(EXCLUDE, mine + [other])
+assert shown() == (EXCLUDE, len(mine) + 1, sorted(mine + [other])) and not heard()
+assert shown(1)[1] == len(mine) + 1 and len(shown(1)[2]) == 1
+whole(INCLUDE, [other])
+assert shown() == (INCLUDE, 1, [other]) and not heard()
+whole(INCLUDE, mine)
+assert heard() and errno(whole, 7, []) == 22 and errno(whole, INCLUDE, [other] * 65) == 105
+# By the functions of libc, and by the option of IPv4 alone.
+addr = storage(group)[:28 if v6 else 16]
+one, count = ctypes.c_uint32(9), ctypes.c_uint32(4)
+place = ctypes.create_string_buffer(512)
+assert libc.setsourcefilter(g.fileno(), 0, addr, len(addr), EXCLUDE, 1, storage(other)) == 0, ctypes.get_errno()
+assert libc.getsourcefilter(g.fileno(), 0, addr, len(addr), ctypes.byref(one), ctypes.byref(count), place) == 0
+assert (one.value, count.value) == (EXCLUDE, 1) and place.raw[:24] == storage(other)[:24] and heard()
+if not v6:
+    ip = [int.from_bytes(socket.inet_aton(at), 'little') for at in (own, group)]
+    assert libc.setipv4sourcefilter(g.fileno(), *ip, INCLUDE, 1, socket.inet_aton(own)) == 0 and heard()
+    count.value = 4
+    assert libc.getipv4sourcefilter(g.fileno(), *ip, ctypes.byref(one), ctypes.byref(count), place) == 0
+    assert (one.value, count.value, place.raw[:4]) == (INCLUDE, 1, socket.inet_aton(own))
+whole(INCLUDE, [])
+assert not heard() and shown() == 99
 assert errno(g.setsockopt, LEVEL, 99, 1) == 92
 assert errno(g.setsockopt, socket.IPPROTO_TCP, 1, 1) == 92
 print('done')
@@ -338,7 +378,37 @@ fn control_messages_errors_and_groups_of_an_unmodified_program() {
     });
 }
 
+/// Sends until there is no room for a second, and prints how much it was.
+const FILLS: &str = r"
+import select, socket, sys
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+s.setblocking(False)
+total = 0
+while select.select([], [s], [], 1)[1]:
+    total += s.send(bytes(1024))
+print(total)
+";
+
+fn a_program_with_a_small_send_buffer_notices_that_its_peer_does_not_read() {
+    const MOST: usize = 48 << 10;
+    let test = "option_programs::a_program_with_a_small_send_buffer_notices_that_its_peer_does_not_read";
+    let folder = Folder::new();
+    let Some(lab) = lab(test, &folder, "") else { return };
+    let host = &lab.hosts[0];
+    lab.both(|family| {
+        let to = at(host.addr(family), 7200);
+        let peer = host.netns.run(|| TcpListener::bind(to)).unwrap().unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&peer, 4096).unwrap();
+        let words = ["python3", "-c", FILLS, &to.ip().to_string(), "7200"];
+        let said: Said = on_pantala(&folder, &words).output().unwrap().into();
+        let total: usize = said.out.trim().parse().unwrap_or_else(|_| panic!("{said:?}"));
+        assert!(total > 0 && total < MOST, "{family:?} {total}");
+    });
+}
+
 harness::tests![
+    a_program_with_a_small_send_buffer_notices_that_its_peer_does_not_read,
     options_of_an_unmodified_program_reach_the_stack,
     a_bound_socket_of_a_program_refuses_connections_until_it_listens,
     control_messages_errors_and_groups_of_an_unmodified_program,

@@ -30,7 +30,14 @@ pub unsafe extern "C" fn getsockopt(
         kernel(libc::SYS_getsockopt, arguments)
     };
     let Some((own, name)) = sys::borrow(fd).zip(named(fd)) else { return pass() };
-    let found = match values::get(own, &name, level, option) {
+    // SAFETY: the program's promise.
+    let room = unsafe { len.as_ref() }.map_or(0, |len| *len as usize).min(VALUE_MAX);
+    let given = match program::filter::is_whole((level, option)) && !value.is_null() {
+        // SAFETY: the program's promise: there are so many.
+        true => unsafe { slice::from_raw_parts(value.cast::<u8>(), room) },
+        false => &[][..],
+    };
+    let found = match values::get(own, &name, (level, option), given) {
         Ok(Some(Value::Number(number))) => number.to_ne_bytes().to_vec(),
         Ok(Some(Value::Bytes(bytes))) => bytes,
         Ok(None) => return pass(),

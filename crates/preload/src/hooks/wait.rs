@@ -7,7 +7,7 @@
 
 use core::ffi::c_int;
 use core::slice;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 use libc::{epoll_event, nfds_t, pollfd, sigset_t, timespec};
@@ -58,7 +58,6 @@ unsafe fn correct(places: *mut pollfd, count: nfds_t, ready: c_int) -> c_int {
 
 type Poll = unsafe extern "C" fn(*mut pollfd, nfds_t, c_int) -> c_int;
 type Ppoll = unsafe extern "C" fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int;
-type EpollCtl = unsafe extern "C" fn(c_int, c_int, c_int, *mut epoll_event) -> c_int;
 type EpollWait = unsafe extern "C" fn(c_int, *mut epoll_event, c_int, c_int) -> c_int;
 type EpollPwait = unsafe extern "C" fn(c_int, *mut epoll_event, c_int, c_int, *const sigset_t) -> c_int;
 
@@ -134,42 +133,64 @@ fn fortified(count: nfds_t, room: usize) {
     }
 }
 
-/// Sockets of datagrams in sets of `epoll`, at the most. Of others `EPOLLIN` is told instead of `EPOLLERR`.
-const WATCHED_MAX: usize = 64;
+/// Descriptors of which it is known in which set of `epoll` they are: the last one of those whose numbers differ by a multiple of this.
+const KNOWN_MAX: usize = 1024;
 
-/// A socket of datagrams in a set.
-struct Watched {
-    /// The set and the socket; 0: the place is free.
+/// A descriptor in a set, as the program has put it there last. What was closed since is still here.
+struct Known {
+    /// The set and the descriptor; 0: none.
     pair: AtomicU64,
-    /// The word that its program gets with its events.
+    events: AtomicU32,
+    /// The word that the program gets with its events.
     data: AtomicU64,
 }
 
-static WATCHED: [Watched; WATCHED_MAX] =
-    [const { Watched { pair: AtomicU64::new(0), data: AtomicU64::new(0) } }; WATCHED_MAX];
+static KNOWN: [Known; KNOWN_MAX] = [const {
+    Known { pair: AtomicU64::new(0), events: AtomicU32::new(0), data: AtomicU64::new(0) }
+}; KNOWN_MAX];
 
-/// A set and a socket as one word, which is never 0.
+/// A set and a descriptor as one word, which is never 0.
 fn pair_of(set: c_int, fd: c_int) -> u64 {
     u64::from(set.cast_unsigned()) << 32 | u64::from(fd.cast_unsigned()) | 1 << 63
 }
 
-fn watch(set: c_int, fd: c_int, data: u64) {
-    let pair = pair_of(set, fd);
-    let is_taken = |place: &&Watched| {
-        let of = |known| place.pair.compare_exchange(known, pair, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        of(pair) || of(0)
-    };
-    let known = WATCHED.iter().find(|place| place.pair.load(Ordering::Relaxed) == pair);
-    if let Some(place) = known.or_else(|| WATCHED.iter().find(is_taken)) {
-        place.data.store(data, Ordering::Relaxed);
-    }
+fn known(fd: c_int) -> Option<&'static Known> {
+    KNOWN.get(usize::try_from(fd).ok()? % KNOWN_MAX)
 }
 
-fn forget(set: c_int, fd: c_int) {
-    let pair = pair_of(set, fd);
-    for place in &WATCHED {
-        let _ = place.pair.compare_exchange(pair, 0, Ordering::Relaxed, Ordering::Relaxed);
+/// The set that a descriptor has left, since another socket comes in its place.
+pub(crate) struct Left {
+    set: c_int,
+    event: epoll_event,
+}
+
+/// Takes a descriptor out of its set.
+pub(crate) fn leave(fd: c_int) -> Option<Left> {
+    let place = known(fd)?;
+    let pair = place.pair.load(Ordering::Relaxed);
+    let set = c_int::try_from(pair >> 32 & u64::from(u32::MAX >> 1)).ok()?;
+    if pair != pair_of(set, fd) {
+        return None;
     }
+    let event =
+        epoll_event { events: place.events.load(Ordering::Relaxed), u64: place.data.load(Ordering::Relaxed) };
+    let before = sys::errno();
+    // It fails for one that was closed since.
+    let done = ctl(set, libc::EPOLL_CTL_DEL, fd, event);
+    sys::set_errno(before);
+    (done == 0).then_some(Left { set, event })
+}
+
+/// Puts a descriptor into the set that it has left.
+pub(crate) fn enter(fd: c_int, Left { set, event }: Left) {
+    let before = sys::errno();
+    ctl(set, libc::EPOLL_CTL_ADD, fd, event);
+    sys::set_errno(before);
+}
+
+fn ctl(set: c_int, what: c_int, fd: c_int, mut event: epoll_event) -> isize {
+    let [set, what, number] = [set, what, fd].map(super::word);
+    sys::call(libc::SYS_epoll_ctl, [set, what, number, (&raw mut event) as usize, 0, 0])
 }
 
 /// `epoll_ctl(2)`
@@ -178,22 +199,21 @@ fn forget(set: c_int, fd: c_int) {
 /// As of `epoll_ctl(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn epoll_ctl(set: c_int, what: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
-    static LIBC: OnceLock<Option<EpollCtl>> = OnceLock::new();
-    // SAFETY: the symbol of this name is a function of this type.
-    let Some(epoll_ctl) = *LIBC.get_or_init(|| unsafe { next(c"epoll_ctl") }) else {
-        return sys::fail(Errno::NOSYS);
-    };
-    // SAFETY: the program's promise.
-    let done = unsafe { epoll_ctl(set, what, fd, event) };
-    if done == 0 && WANTS_ERRORS.load(Ordering::Relaxed) {
-        forget(set, fd);
-        let is_one = || sys::borrow(fd).and_then(datagram::name_if_any).is_some();
-        // SAFETY: the program's promise: the kernel has read it.
-        if let Some(event) = unsafe { event.as_ref() }
-            && what != libc::EPOLL_CTL_DEL
-            && is_one()
-        {
-            watch(set, fd, event.u64);
+    let done = super::kernel(
+        libc::SYS_epoll_ctl,
+        [super::word(set), super::word(what), super::word(fd), event as usize, 0, 0],
+    );
+    let Some(place) = known(fd).filter(|_| done == 0) else { return done };
+    // SAFETY: the program's promise: the kernel has read it.
+    match unsafe { event.as_ref() } {
+        Some(event) if what != libc::EPOLL_CTL_DEL => {
+            place.events.store(event.events, Ordering::Relaxed);
+            place.data.store(event.u64, Ordering::Relaxed);
+            place.pair.store(pair_of(set, fd), Ordering::Relaxed);
+        }
+        _ => {
+            let pair = pair_of(set, fd);
+            let _ = place.pair.compare_exchange(pair, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
     done
@@ -257,11 +277,11 @@ unsafe fn correct_events(set: c_int, events: *mut epoll_event, ready: c_int) -> 
     // SAFETY: the caller's promise.
     for event in unsafe { slice::from_raw_parts_mut(events, count) } {
         let (data, told) = (event.u64, event.events);
-        let is_it = |place: &&Watched| {
+        let is_it = |place: &&Known| {
             let of_set = place.pair.load(Ordering::Relaxed) >> 32 == pair_of(set, 0) >> 32;
             of_set && place.data.load(Ordering::Relaxed) == data
         };
-        let fd = WATCHED.iter().find(is_it).map(|place| place.pair.load(Ordering::Relaxed));
+        let fd = KNOWN.iter().find(is_it).map(|place| place.pair.load(Ordering::Relaxed));
         let fd = fd.and_then(|pair| c_int::try_from(pair & u64::from(u32::MAX)).ok());
         if told & readable != 0 && fd.is_some_and(is_error_next) {
             event.events = told & !readable | error;

@@ -50,6 +50,13 @@ pub enum Command {
     Vacate(Question),
     /// Listens to a group on a lane of datagrams, or no longer.
     Join(Question, Join),
+    /// Names a sender of the whole source filter that a [`Self::Join`] sets next.
+    Name {
+        /// The lane.
+        lane: u32,
+        /// The sender.
+        sender: IpAddr,
+    },
     /// A lane of datagrams sends to groups by this interface; by none that it names: where the route leads, or the first.
     GroupsBy(Question, Link),
     /// There is something to send on a lane, or room for what has come.
@@ -159,6 +166,10 @@ pub enum Sender {
     Only(IpAddr),
     /// All but this one and those that were named before: to be joined is to be blocked.
     AllBut(IpAddr),
+    /// Those that [`Command::Name`] has named, in place of all that were known before.
+    Named,
+    /// All but those that [`Command::Name`] has named, in place of all that were known before.
+    AllButNamed,
 }
 
 /// A setting of a connection or a socket. Options of single datagrams go with them
@@ -275,10 +286,13 @@ impl Command {
                     Sender::Any => (0, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
                     Sender::Only(sender) => (2, sender),
                     Sender::AllBut(sender) => (4, sender),
+                    Sender::Named => (6, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+                    Sender::AllButNamed => (8, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
                 };
                 let put = Put::new(11).question(question).ip(group).link(on);
                 put.byte(kind | u8::from(joins)).ip(sender).done()
             }
+            Self::Name { lane, sender } => Put::new(14).number(lane).ip(sender).done(),
             Self::GroupsBy(question, link) => Put::new(12).question(question).link(link).done(),
             Self::Open { listener, backlog } => Put::new(13).number(listener).number(backlog).done(),
         }
@@ -330,12 +344,15 @@ impl Command {
                     0 => Sender::Any,
                     2 => Sender::Only(sender),
                     4 => Sender::AllBut(sender),
+                    6 => Sender::Named,
+                    8 => Sender::AllButNamed,
                     _ => return None,
                 };
                 Self::Join(question, Join { group, on, joins: kind & 1 != 0, of })
             }
             12 => Self::GroupsBy(take.question(number), take.link()?),
             13 => Self::Open { listener: number, backlog: take.number() },
+            14 => Self::Name { lane: number, sender: take.ip()? },
             _ => return None,
         })
     }

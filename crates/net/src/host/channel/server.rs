@@ -157,6 +157,7 @@ impl Channel {
             Command::Join(question, wanted) => {
                 self.change_socket(cx, question, |socket, cpu| socket.join(cpu, &wanted))?
             }
+            Command::Name { lane, sender } => self.name_sender(lane, sender)?,
             Command::GroupsBy(question, link) => {
                 self.change_socket(cx, question, |socket, cpu| socket.send_groups_by(cpu, link))?
             }

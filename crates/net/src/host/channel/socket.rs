@@ -1,6 +1,6 @@
 //! One socket of a channel: datagrams between its lane and its queue.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
 
 use pkt::byte_channel::{Broken, Reader, Writer};
@@ -13,7 +13,7 @@ use crate::host::dgram::{To, group_if};
 use crate::host::pcb::is_of_a_link;
 use crate::host::sock::Error;
 use crate::host::udp::{self, FAILURES_MAX, Failure, Id, Received, Settings};
-use crate::ip::group::{Filter, Membership};
+use crate::ip::group::{Filter, Membership, SOURCES_MAX};
 use crate::link::tables::{IfIndex, Ifnet};
 use crate::turn::cpu::Cpu;
 
@@ -34,6 +34,8 @@ pub(super) struct Socket {
     remote: Option<SocketAddr>,
     /// Errors to be reported; the oldest are dropped first.
     failed: VecDeque<Failure>,
+    /// Senders of the source filter that is set next: one more than there may be at the most.
+    named: Vec<IpAddr>,
 }
 
 /// The work done for a socket in a turn.
@@ -51,8 +53,8 @@ impl Socket {
     /// Waits for datagrams at a place.
     pub(super) fn bind(cpu: &mut Cpu, place: Bind) -> Result<Self, Error> {
         let settings = Settings { queue_bytes: QUEUE_BYTES, bind_any: place.bind_any, ..Settings::default() };
-        let failed = VecDeque::new();
-        let mut socket = Self { place, settings, id: None, remote: None, failed };
+        let (failed, named) = (VecDeque::new(), Vec::new());
+        let mut socket = Self { place, settings, id: None, remote: None, failed, named };
         let id = udp::bind(cpu, &socket.wanted())?;
         // The port that was found, if none was said.
         socket.place.addr = udp::local(cpu, id).unwrap_or(place.addr);
@@ -91,20 +93,34 @@ impl Socket {
         Ok(self.id.replace(id))
     }
 
+    /// Keeps a sender for the source filter that is set next.
+    pub(super) fn name(&mut self, sender: IpAddr) {
+        if self.named.len() <= SOURCES_MAX {
+            self.named.push(sender);
+        }
+    }
+
     /// Listens to a group, or to one of its senders, or no longer.
     ///
     /// # Errors
     ///
     /// [`Error::AddrInUse`] of a group that it listens to already, those of [`filter_with`], and those of [`udp::listen`].
-    pub(super) fn join(&self, cpu: &mut Cpu, wanted: &Join) -> Result<(), Error> {
+    pub(super) fn join(&mut self, cpu: &mut Cpu, wanted: &Join) -> Result<(), Error> {
         let &Join { group, on, joins, of } = wanted;
+        let all = core::mem::take(&mut self.named);
         let id = self.id.ok_or(Error::NotFound)?;
         let named = link(cpu, on)?;
         let found = named.or_else(|| group_if(cpu, &self.settings, group));
         let is_it =
             |membership: &Membership| Some(membership.key.ifindex) == found && membership.key.group == group;
         let before = udp::memberships(cpu, id).iter().find(|membership| is_it(membership));
-        let filter = filter_with(before.map(|membership| &membership.filter), of, joins)?;
+        let filter = match of {
+            // One of a group that it is no member of is no change.
+            Sender::Named | Sender::AllButNamed if before.is_none() => return Err(Error::BadAddress),
+            Sender::Named => Filter::only(all),
+            Sender::AllButNamed => Filter::except(all),
+            _ => filter_with(before.map(|membership| &membership.filter), of, joins)?,
+        };
         udp::listen(cpu, id, &udp::Listen { group, ifindex: named.unwrap_or(0), filter })
     }
 
@@ -263,6 +279,7 @@ fn filter_with(before: Option<&Filter>, of: Sender, joins: bool) -> Result<Filte
         Sender::Any => return Ok(if joins { Filter::ALL } else { Filter::NONE }),
         Sender::Only(sender) => (sender, false),
         Sender::AllBut(sender) => (sender, true),
+        Sender::Named | Sender::AllButNamed => return Err(Error::BadAddress),
     };
     let mut sources = match before {
         Some(filter) if filter.excludes() == excludes => filter.sources().to_vec(),
@@ -312,8 +329,6 @@ fn put(to: &mut Writer, received: &Received, pieces: [&[u8]; 2]) -> (bool, Resul
 
 #[cfg(test)]
 mod tests {
-    use core::net::IpAddr;
-
     use super::*;
     use crate::testkit::{addr4, addr6};
 

@@ -1,6 +1,6 @@
 //! Commands on lanes of datagrams.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use super::conn::Stage;
 use super::record::{Bind, Event, Question};
@@ -67,6 +67,12 @@ impl Channel {
         let at = socket.place();
         self.answer(Event::Answer(question, Ok(at)));
         self.has_news(question.lane);
+        Ok(())
+    }
+
+    /// Keeps a sender for the source filter that is set next.
+    pub(super) fn name_sender(&mut self, lane: u32, sender: IpAddr) -> Result<(), Wrong> {
+        self.socket(lane)?.name(sender);
         Ok(())
     }
 

@@ -233,13 +233,25 @@ fn write_addr(caller: &Caller, addr: SocketAddr, at: u64, len: u64) -> Result<An
 
 fn get(call: &Call, caller: &Caller, fd: BorrowedFd<'_>, name: &Name) -> Result<Answer, Errno> {
     let [_, _, _, at, len, _] = call.arguments;
-    let bytes = match values::get(fd, name, int(call, 1), int(call, 2))? {
+    let option = (int(call, 1), int(call, 2));
+    let given = if program::filter::is_whole(option) { given(caller, at, len)? } else { Vec::new() };
+    let bytes = match values::get(fd, name, option, &given)? {
         None => return Ok(Answer::Kernel),
         Some(Value::Number(number)) => number.to_ne_bytes().to_vec(),
         Some(Value::Bytes(bytes)) => bytes,
     };
     caller.write_with_len(&bytes, at, len, false)?;
     Ok(Answer::Value(0))
+}
+
+/// Reads the place for a value, whose length is at `len`.
+fn given(caller: &Caller, at: u64, len: u64) -> Result<Vec<u8>, Errno> {
+    let mut room = [0; 4];
+    caller.read(len, &mut room)?;
+    let room = usize::try_from(i32::from_ne_bytes(room)).map_err(|_| Errno::INVAL)?;
+    let mut bytes = vec![0; room.min(VALUE_MAX)];
+    caller.read(at, &mut bytes)?;
+    Ok(bytes)
 }
 
 fn set(call: &Call, caller: &Caller, fd: BorrowedFd<'_>, name: &Name) -> Result<Answer, Errno> {

@@ -1,13 +1,13 @@
 //! Datagrams, as in `tokio::net`.
 
 use core::future::poll_fn;
-use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::task::{Context, Poll, Waker};
 use std::io;
 
 use net::channel::Setting;
 #[cfg(feature = "cli")]
-use net::channel::{Join, Link};
+use net::channel::{Join, Link, Sender};
 
 use super::ToSocketAddrs;
 use super::addrs::{each, first};
@@ -181,6 +181,18 @@ impl UdpSocket {
     #[cfg(feature = "cli")]
     pub(crate) async fn join(&self, wanted: Join) -> io::Result<()> {
         self.0.join(wanted).await
+    }
+
+    /// Sets the source filter of a group: these senders, or all but these.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn set_filter(
+        &self,
+        (group, on): (IpAddr, Link),
+        excludes: bool,
+        senders: &[IpAddr],
+    ) -> io::Result<()> {
+        let of = if excludes { Sender::AllButNamed } else { Sender::Named };
+        self.0.set_filter(Join { group, on, joins: true, of }, senders).await
     }
 
     /// Sends to groups by an interface.

@@ -42,6 +42,9 @@ fn commands() -> Vec<Command> {
         all.push(Command::Bind(question, bind));
         all.push(Command::Speak { question, remote: addr, zone });
         all.push(Command::Join(question, join));
+        all.push(Command::Join(question, Join { of: Sender::Named, ..join }));
+        all.push(Command::Join(question, Join { of: Sender::AllButNamed, ..join }));
+        all.push(Command::Name { lane: 3, sender: addr.ip() });
         all.push(Command::GroupsBy(question, on));
     }
     all.push(Command::Vacate(Question { lane: 11, serial: 12 }));
