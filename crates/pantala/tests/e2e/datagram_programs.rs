@@ -13,7 +13,7 @@ const ECHO: u16 = 5300;
 
 /// What Python's socket does with datagrams: without a peer, with one, and with others after the first.
 const CLIENT: &str = r#"
-import ctypes, os, socket, sys
+import asyncio, ctypes, os, select, socket, sys
 host, other, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
 family = socket.AF_INET6 if ':' in host else socket.AF_INET
 def new():
@@ -69,6 +69,26 @@ t.connect((host, port))
 assert t.getsockname()[1] == 7777, t.getsockname()
 t.send(b'seven')
 assert t.recv(100) == b'seven'
+# It waits by epoll before it has sent anything, and is pantala's only then.
+any_host = '::' if family == socket.AF_INET6 else '0.0.0.0'
+waits, w = select.epoll(), new()
+w.bind((any_host, 0))
+waits.register(w, select.EPOLLIN)
+w.sendto(b'eight', (host, port))
+assert waits.poll(20) == [(w.fileno(), select.EPOLLIN)] and w.recv(100) == b'eight'
+waits.modify(w, select.EPOLLOUT)
+assert waits.poll(20) == [(w.fileno(), select.EPOLLOUT)]
+waits.unregister(w)
+async def asks():
+    answer = asyncio.get_running_loop().create_future()
+    class Asks(asyncio.DatagramProtocol):
+        def datagram_received(self, data, sender):
+            answer.set_result(data)
+    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(Asks, local_addr=(any_host, 0))
+    transport.sendto(b'nine', (host, port))
+    assert await asyncio.wait_for(answer, 20) == b'nine'
+    transport.close()
+asyncio.run(asks())
 # Lists that are not there are refused.
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.sendmmsg(t.fileno(), None, 3, 0) == -1 and ctypes.get_errno() == 14
