@@ -151,11 +151,10 @@ pub(crate) unsafe fn receive(
         return unsafe { receive_error(fd, name, message) };
     }
     loop {
+        // Of none, another call has told the error meanwhile.
         // SAFETY: the caller's promise.
-        match unsafe { receive_next(fd, name, message, flags) } {
-            Some(received) => return received,
-            // Another call has told the error meanwhile.
-            None => {}
+        if let Some(received) = unsafe { receive_next(fd, name, message, flags) } {
+            return received;
         }
     }
 }

@@ -15,8 +15,8 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 use wire::program::{
-    Group, INFO_LEN, Options, REPLY_LEN, REPORT_LEN, REQUEST_LEN, Reply, Report, Request, SENDERS_LEN, SockOpt,
-    emit_senders, parse_senders, set_thread,
+    Group, INFO_LEN, Options, REPLY_LEN, REPORT_LEN, REQUEST_LEN, Reply, Report, Request, SENDERS_LEN,
+    SockOpt, emit_senders, parse_senders, set_thread,
 };
 
 /// Settings of `pantala run`.
@@ -256,11 +256,7 @@ fn joined<'a>(whole: &'a mut [u8], asked: &[u8], behind: &[u8]) -> Result<&'a [u
 }
 
 /// Asks on a connection to the daemon. The outer error is of the connection, which is of no use any more.
-fn ask_on(
-    stream: &OwnedFd,
-    asked: &[u8],
-    more: &mut [u8],
-) -> Result<Result<Answer, Errno>, Errno> {
+fn ask_on(stream: &OwnedFd, asked: &[u8], more: &mut [u8]) -> Result<Result<Answer, Errno>, Errno> {
     again(|| send(stream, asked, SendFlags::NOSIGNAL)).map_err(|_| Errno::NETDOWN)?;
     let mut bytes = [0; REPLY_LEN + SENDERS_LEN];
     let room = bytes.get_mut(..REPLY_LEN + more.len()).ok_or(Errno::INVAL)?;

@@ -63,7 +63,11 @@ impl Layout {
     }
 
     fn sender(&self, bytes: &[u8]) -> Option<IpAddr> {
-        if self.is_v4 { Some(IpAddr::from(*bytes.first_chunk::<4>()?)) } else { Some(addr::parse(bytes)?.ip()) }
+        if self.is_v4 {
+            Some(IpAddr::from(*bytes.first_chunk::<4>()?))
+        } else {
+            Some(addr::parse(bytes)?.ip())
+        }
     }
 }
 

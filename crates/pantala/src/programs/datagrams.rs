@@ -240,7 +240,8 @@ impl Datagrams {
             Poll::Ready(Ok(received)) => (head(&received, options, local), received.len),
             Poll::Pending => {
                 let mut failures = core::iter::from_fn(|| self.udp.take_failure());
-                let error = failures.find_map(|failure| self.note((registry, held), &failure, options, local));
+                let error =
+                    failures.find_map(|failure| self.note((registry, held), &failure, options, local));
                 let Some(error) = error else { return Poll::Pending };
                 (Head { error, ..Head::of(self.ends.remote.unwrap_or(NO_ADDR)) }, 0)
             }
@@ -269,7 +270,7 @@ impl Datagrams {
     ) -> Option<i32> {
         let wants_all = options.is_on(SockOpt::RecvErr);
         let (report, is_hard) = errors::report(failure);
-        if !wants_all && !(is_hard && self.is_connected()) {
+        if !(wants_all || is_hard && self.is_connected()) {
             return None;
         }
         // An error of this host that is none about the size is one of a call.

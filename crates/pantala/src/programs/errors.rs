@@ -132,7 +132,8 @@ mod tests {
             let expected = (error.raw_os_error(), is_hard, 5);
             assert_eq!((report.error, hard, report.info), expected, "{from} {kind} {code}");
         }
-        let local = Failure { to: ([192, 0, 2, 1], 7).into(), error: Error::TooBig { mtu: 1500 }, icmp: None };
+        let local =
+            Failure { to: ([192, 0, 2, 1], 7).into(), error: Error::TooBig { mtu: 1500 }, icmp: None };
         let (report, is_hard) = report(&local);
         assert_eq!((report.error, report.info, report.icmp), (Errno::MSGSIZE.raw_os_error(), 1500, None));
         assert!(is_hard);

@@ -136,12 +136,7 @@ impl Client {
     }
 
     /// Answers a request for the process of a thread, if it is for another one than that which asks.
-    async fn answer_for(
-        &mut self,
-        thread: Option<u32>,
-        request: Request,
-        senders: Vec<IpAddr>,
-    ) -> Answer {
+    async fn answer_for(&mut self, thread: Option<u32>, request: Request, senders: Vec<IpAddr>) -> Answer {
         self.is_supervisor = thread.is_some();
         let Some(other) = thread.and_then(|thread| self.registry.served_by(&self.process, thread)) else {
             return self.answer(request, senders).await;

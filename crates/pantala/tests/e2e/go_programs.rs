@@ -49,7 +49,8 @@ fn a_server_and_a_client_of_go_speak_udp_on_pantala() {
 
         // The server on pantala, the client with the kernel.
         let near = at(host.router(family), 7001).to_string();
-        let _near = Running::start(&mut any(&folder, &["./udp", "serve", &at(family.any(), 7001).to_string()]));
+        let _near =
+            Running::start(&mut any(&folder, &["./udp", "serve", &at(family.any(), 7001).to_string()]));
         until("the server answers", || answers(at(host.router(family), 7001)));
         let closed = at(host.router(family), 9).to_string();
         let mut client = Command::new(folder.file("udp"));

@@ -60,7 +60,12 @@ pub unsafe extern "C" fn getipv4sourcefilter(
     let value = header_v4(group, interface, 0, room);
     // SAFETY: the program's promise: there is room for so many.
     unsafe {
-        get(fd, (libc::IPPROTO_IP, IP_MSFILTER), (value, 8, size_of::<in_addr>()), (mode, count, senders.cast()))
+        get(
+            fd,
+            (libc::IPPROTO_IP, IP_MSFILTER),
+            (value, 8, size_of::<in_addr>()),
+            (mode, count, senders.cast()),
+        )
     }
 }
 
@@ -112,9 +117,7 @@ pub unsafe extern "C" fn getsourcefilter(
         return sys::fail(Errno::INVAL);
     };
     // SAFETY: the program's promise: there is room for so many.
-    unsafe {
-        get(fd, (level, MCAST_MSFILTER), (value, 8 + STORAGE, STORAGE), (mode, count, senders.cast()))
-    }
+    unsafe { get(fd, (level, MCAST_MSFILTER), (value, 8 + STORAGE, STORAGE), (mode, count, senders.cast())) }
 }
 
 /// `struct ip_msfilter` without senders.

@@ -145,9 +145,9 @@ struct Known {
     data: AtomicU64,
 }
 
-static KNOWN: [Known; KNOWN_MAX] = [const {
-    Known { pair: AtomicU64::new(0), events: AtomicU32::new(0), data: AtomicU64::new(0) }
-}; KNOWN_MAX];
+static KNOWN: [Known; KNOWN_MAX] =
+    [const { Known { pair: AtomicU64::new(0), events: AtomicU32::new(0), data: AtomicU64::new(0) } };
+        KNOWN_MAX];
 
 /// A set and a descriptor as one word, which is never 0.
 fn pair_of(set: c_int, fd: c_int) -> u64 {

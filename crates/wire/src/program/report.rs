@@ -36,7 +36,8 @@ impl Report {
     #[must_use]
     pub fn emit(&self) -> [u8; REPORT_LEN] {
         let Self { to, error, info, icmp } = *self;
-        let put = Put::<REPORT_LEN>::default().addr(to).bytes(&error.to_be_bytes()).bytes(&info.to_be_bytes());
+        let put =
+            Put::<REPORT_LEN>::default().addr(to).bytes(&error.to_be_bytes()).bytes(&info.to_be_bytes());
         let put = put.byte(icmp.is_some().into());
         icmp.into_iter().fold(put, |put, Icmp { from, kind, code }| put.byte(kind).byte(code).ip(from)).bytes
     }

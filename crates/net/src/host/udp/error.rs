@@ -17,13 +17,7 @@ use crate::turn::cpu::Cpu;
 //= https://www.rfc-editor.org/rfc/rfc1122#section-4.1.3.3
 //# UDP MUST pass to the application layer all ICMP error
 //# messages that it receives from the IP layer.
-pub(crate) fn error(
-    cpu: &mut Cpu,
-    from: IpAddr,
-    rcvif: IfIndex,
-    quoted: &Quoted,
-    message: Message,
-) -> bool {
+pub(crate) fn error(cpu: &mut Cpu, from: IpAddr, rcvif: IfIndex, quoted: &Quoted, message: Message) -> bool {
     let ends = ends(rcvif, quoted);
     let Some(socket) = cpu.udp.as_mut().and_then(|sockets| sockets.find(&ends)) else { return false };
     if let Some(error) = what(message, socket.base.settings.all_errors) {
