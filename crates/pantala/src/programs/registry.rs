@@ -19,7 +19,7 @@ use wire::program::{Options, Role, SockOpt};
 
 use super::datagrams::Datagrams;
 use super::options;
-use super::pair::bound;
+use super::pair::{bound, is_hung_up};
 use super::process::Process;
 use crate::api::ProgramCounters;
 use crate::sockets::Sockets;
@@ -299,6 +299,16 @@ impl Registry {
         let entries = self.entries.borrow();
         let bytes = entries.get(&id).and_then(|entry| entry.options.get(option));
         bytes.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(0).max(BUFFER_MIN))
+    }
+
+    /// Whether a socket that has a port is about to end, since its program has closed it.
+    pub(super) fn is_ending(&self, port: u16) -> bool {
+        let has_port = |entry: &&Entry| entry.local.is_some_and(|local| local.port() == port);
+        let entries = self.entries.borrow();
+        entries
+            .values()
+            .filter(has_port)
+            .any(|entry| entry.unix.upgrade().is_some_and(|unix| is_hung_up(&*unix)))
     }
 
     /// Returns the value of an option of a user's socket.

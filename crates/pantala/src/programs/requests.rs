@@ -15,7 +15,7 @@ use rustix::net::SocketType;
 use rustix::net::sockopt::socket_send_buffer_size;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::task::spawn_local;
+use tokio::task::{spawn_local, yield_now};
 use wire::program::{
     Group, NO_ADDR, Name, Options as SetOptions, REQUEST_LEN, Request, Role, SENDERS_LEN, SockOpt, Transport,
     emit_senders, parse_senders, thread,
@@ -273,7 +273,8 @@ impl Client {
         let held = self.registry.hold(&self.process, Role::Listener)?;
         let id = held.id;
         let options = placed(&set).closed().with(settings(&set));
-        let listener = TcpListener::bind_with(&self.registry.sockets, addr, &options).await.map_err(errno)?;
+        let bind = async || TcpListener::bind_with(&self.registry.sockets, addr, &options).await;
+        let listener = self.with_port(addr.port(), bind).await?;
         let local = listener.local_addr().map_err(errno)?;
         let program = listener::begin(&self.registry, held, listener).map_err(errno)?;
         dress(&program, &set).map_err(errno)?;
@@ -287,6 +288,20 @@ impl Client {
         let (local, program) =
             datagrams::begin(&self.registry, held, udp, ends, self.before(options, &[])).map_err(errno)?;
         Ok(Reply::socket(local, program))
+    }
+
+    /// Binds a socket to a port. If the program has closed another one that has it, again when that has ended.
+    async fn with_port<T>(&self, port: u16, bind: impl AsyncFn() -> io::Result<T>) -> Result<T, Errno> {
+        let (mut tries, mut is_closed) = (PORT_TRIES, false);
+        loop {
+            let done = bind().await.map_err(errno);
+            is_closed |= port != 0 && self.registry.is_ending(port);
+            if done.as_ref().err() != Some(&Errno::ADDRINUSE) || !is_closed || tries == 0 {
+                return done;
+            }
+            tries -= 1;
+            yield_now().await;
+        }
     }
 
     fn before<'a>(&self, options: SetOptions, waiting: &'a [datagrams::Waiting]) -> Before<'a> {
@@ -304,7 +319,8 @@ impl Client {
         }
         let held = self.registry.hold(&self.process, Role::Datagram)?;
         let options = placed(options);
-        let udp = UdpSocket::bind_with(&self.registry.sockets, addr, &options).await.map_err(errno)?;
+        let bind = async || UdpSocket::bind_with(&self.registry.sockets, addr, &options).await;
+        let udp = self.with_port(addr.port(), bind).await?;
         Ok((held, Rc::new(udp)))
     }
 

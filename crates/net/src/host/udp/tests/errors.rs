@@ -18,8 +18,12 @@ fn report(from: IpAddr, sent: &[u8], four: icmp4::Message, six: icmp6::Message) 
     }
 }
 
-/// Errors of a router, with the type and the code of either family, and what they say besides.
-fn errors() -> [(icmp4::Message, icmp6::Message, [(u8, u8); 2], Error, u32, bool); 4] {
+/// The error of either family, the type and the code of each, the error of the socket, what is said besides, and whether any socket is
+/// told.
+type Case = (icmp4::Message, icmp6::Message, [(u8, u8); 2], Error, u32, bool);
+
+/// Errors of a router.
+fn errors() -> [Case; 4] {
     use icmp4::Message as Four;
     use icmp6::Message as Six;
     let big = Error::TooBig { mtu: 1280 };
