@@ -1,5 +1,6 @@
 //! `pantala run --any`: programs of Go, which make system calls themselves.
 
+use core::net::SocketAddr;
 use std::net::UdpSocket;
 use std::process::Command;
 
@@ -35,7 +36,7 @@ fn a_server_and_a_client_of_go_speak_udp_on_pantala() {
         let mut server = Command::new(folder.file("udp"));
         server.args(["serve", &far]);
         let _far = Running::start(host.netns.put(&mut server).unwrap());
-        let answers = |to: std::net::SocketAddr| {
+        let answers = |to: SocketAddr| {
             let socket = host.netns.run(|| UdpSocket::bind(at(family.any(), 0))).unwrap().unwrap();
             socket.set_read_timeout(Some(PATIENCE / 100)).unwrap();
             socket.connect(to).unwrap();
