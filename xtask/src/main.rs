@@ -85,8 +85,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "miri",
         usage: "",
-        about: "Runs the tests of `pkt`, and those of sockets on a netisr that is turned by hand, in an interpreter that sees\n\
-                undefined behaviour (nightly toolchain).",
+        about: "Runs the tests of `pkt`, as `test` does, and those of sockets on a netisr that is turned by hand, in an\n\
+                interpreter that sees undefined behaviour (nightly toolchain).",
         run: checks::miri,
     },
     Command {
