@@ -61,7 +61,7 @@ impl Control {
         let misfit = |why: std::io::Error| {
             let listen = http.listen;
             let hint = match why.kind() {
-                ErrorKind::AddrInUse => "; another program listens there, or [http] as it was",
+                ErrorKind::AddrInUse => "; another program listens there",
                 ErrorKind::AddrNotAvailable => "; it must be an address of the kernel",
                 ErrorKind::PermissionDenied => "; ports below 1024 need CAP_NET_BIND_SERVICE",
                 _ => "",

@@ -15,11 +15,13 @@ mod token;
 
 use core::convert::Infallible;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
+use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tokio::sync::Notify;
 
 use super::accept::{self, Limits};
@@ -33,6 +35,9 @@ use crate::daemon::log;
 pub(super) use counters::{HttpCounters, HttpEvent};
 use guard::Guard;
 pub(crate) use token::Token;
+
+/// Connections that wait to be accepted, as those of the standard library's listeners.
+const BACKLOG: i32 = 128;
 
 /// The HTTP listener in force, and its counters, which stay when it changes.
 #[derive(Default)]
@@ -61,11 +66,7 @@ impl OpenHttp {
     ) -> io::Result<Self> {
         let listener = match before.filter(|before| before.config.listen == config.listen) {
             Some(before) => Arc::clone(&before.listener),
-            None => {
-                let listener = TcpListener::bind(config.listen)?;
-                listener.set_nonblocking(true)?;
-                Arc::new(listener)
-            }
+            None => Arc::new(listen(config.listen, before.map(|before| &*before.listener))?),
         };
         Ok(Self { config, token, listener })
     }
@@ -94,6 +95,34 @@ impl OpenHttp {
         let listener = tokio::net::TcpListener::from_std(self.listener.try_clone()?)?;
         Ok(accept::serve(listener, router, limits, Arc::clone(counters)))
     }
+}
+
+/// Listens at an address, also where `before` still does at the same port: of one of its addresses instead of all, or of all instead of
+/// one.
+fn listen(addr: SocketAddr, before: Option<&TcpListener>) -> io::Result<TcpListener> {
+    let is_same_port =
+        |before: &&TcpListener| before.local_addr().is_ok_and(|before| before.port() == addr.port());
+    let listener = match (TcpListener::bind(addr), before.filter(is_same_port)) {
+        (Err(why), Some(before)) if why.kind() == io::ErrorKind::AddrInUse => listen_beside(before, addr)?,
+        (listener, _) => listener?,
+    };
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Listens beside another listener of ours. In the meantime, programs of the same user may do so too.
+fn listen_beside(before: &TcpListener, addr: SocketAddr) -> io::Result<TcpListener> {
+    let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    set_socket_reuseport(&socket, true)?;
+    set_socket_reuseport(before, true)?;
+    // Each looks for others at the port.
+    let listens = rustix::net::bind(&socket, &addr).and_then(|()| rustix::net::listen(&socket, BACKLOG));
+    set_socket_reuseport(before, false)?;
+    set_socket_reuseport(&socket, false)?;
+    listens?;
+    Ok(socket.into())
 }
 
 impl HttpService {

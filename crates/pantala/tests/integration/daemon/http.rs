@@ -150,6 +150,25 @@ fn a_reload_changes_the_listener_as_a_whole_or_not_at_all() {
     until("the listener is closed", || connect(&lab, PLACES[0]).is_err());
 }
 
+fn a_listener_changes_between_one_address_and_all_at_the_same_port() {
+    let Some(lab) = lab("httpw") else { return };
+    lab.write(&with_token(&lab, PLACES[0], ""));
+    let daemon = lab.start();
+    for (all, one, other) in
+        [("0.0.0.0:8080", PLACES[0], "127.0.0.2:8080"), ("[::]:8080", PLACES[1], PLACES[0])]
+    {
+        lab.write(&with_token(&lab, all, ""));
+        daemon.shows("reload");
+        assert_eq!(status(&get(&lab, other, "/v1/version")), "200", "{all}");
+        lab.write(&with_token(&lab, one, ""));
+        daemon.shows("reload");
+        assert_eq!(status(&get(&lab, one, "/v1/version")), "200", "{one}");
+        until("no other address is listened at", || connect(&lab, other).is_err());
+        let third = lab.router().run(|| std::net::TcpListener::bind(one));
+        assert!(third.unwrap().is_err(), "no other program listens there");
+    }
+}
+
 /// Asserts that reloads which cannot be name the key and change nothing.
 fn refused(lab: &Lab, daemon: &Daemon<'_>) {
     let file = lab.folder().join("http.token");
@@ -203,6 +222,7 @@ harness::tests![
     the_api_the_page_and_the_metrics_are_served_over_both_families_with_the_token,
     the_listener_changes_something_only_if_the_file_says_so,
     a_reload_changes_the_listener_as_a_whole_or_not_at_all,
+    a_listener_changes_between_one_address_and_all_at_the_same_port,
     a_start_without_the_token_or_the_port_says_which_key_is_wrong,
     idle_and_surplus_connections_do_not_keep_others_out_for_long,
 ];
