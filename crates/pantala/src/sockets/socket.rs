@@ -144,6 +144,7 @@ impl Socket {
     }
 
     /// Sets the source filter of a group that it listens to: these senders, or all but these as `wanted` says.
+    #[cfg(feature = "cli")]
     pub(super) async fn set_filter(&self, wanted: Join, senders: &[IpAddr]) -> io::Result<()> {
         for cpu in 0..self.lanes.len() {
             for sender in senders {
@@ -306,6 +307,7 @@ impl Socket {
     }
 
     /// From now on calls of a connected socket do not report what became of earlier datagrams: [`Self::take_failure`] does.
+    #[cfg(feature = "cli")]
     pub(super) fn keep_errors(&self) {
         self.keeps_errors.store(true, Ordering::Relaxed);
     }

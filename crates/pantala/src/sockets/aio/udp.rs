@@ -1,7 +1,9 @@
 //! Datagrams, as in `tokio::net`.
 
 use core::future::poll_fn;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+#[cfg(feature = "cli")]
+use core::net::IpAddr;
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::task::{Context, Poll, Waker};
 use std::io;
 
