@@ -301,14 +301,14 @@ impl Registry {
         bytes.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(0).max(BUFFER_MIN))
     }
 
-    /// Whether a socket that has a port is about to end, since its program has closed it.
-    pub(super) fn is_ending(&self, port: u16) -> bool {
+    /// Whether a port that is taken may be free soon: a socket that has it is about to end, since its program has closed it, or none has it,
+    /// and a netisr has one still that has ended.
+    pub(super) fn may_become_free(&self, port: u16) -> bool {
         let has_port = |entry: &&Entry| entry.local.is_some_and(|local| local.port() == port);
+        let is_ending = |entry: &Entry| entry.unix.upgrade().is_none_or(|unix| is_hung_up(&*unix));
         let entries = self.entries.borrow();
-        entries
-            .values()
-            .filter(has_port)
-            .any(|entry| entry.unix.upgrade().is_some_and(|unix| is_hung_up(&*unix)))
+        let mut with_port = entries.values().filter(has_port).map(is_ending).peekable();
+        with_port.peek().is_none() || with_port.any(|is_ending| is_ending)
     }
 
     /// Returns the value of an option of a user's socket.

@@ -290,12 +290,12 @@ impl Client {
         Ok(Reply::socket(local, program))
     }
 
-    /// Binds a socket to a port. If the program has closed another one that has it, again when that has ended.
+    /// Binds a socket to a port. If a program has closed another one that has it, again when that has ended.
     async fn with_port<T>(&self, port: u16, bind: impl AsyncFn() -> io::Result<T>) -> Result<T, Errno> {
         let (mut tries, mut is_closed) = (PORT_TRIES, false);
         loop {
             let done = bind().await.map_err(errno);
-            is_closed |= port != 0 && self.registry.is_ending(port);
+            is_closed |= port != 0 && self.registry.may_become_free(port);
             if done.as_ref().err() != Some(&Errno::ADDRINUSE) || !is_closed || tries == 0 {
                 return done;
             }
