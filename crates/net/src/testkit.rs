@@ -29,6 +29,8 @@ use crate::turn::netisr::{Netisr, Parts};
 
 /// Buffers of each CPU.
 const BUFFERS: usize = 1024;
+/// Memory of packets that is kept for the next stack.
+const KEPT_BYTES: usize = 64 << 20;
 /// Rounds of turns after which [`Bench::run`] calls it endless.
 const ROUNDS_MAX: usize = 1000;
 
@@ -249,6 +251,7 @@ impl Drop for Bench {
 
 fn netisrs(cpus: u16, tables: &Arc<Tables>) -> Vec<Netisr> {
     let wakers: Vec<_> = (0..cpus).map(|_| Sleeper::new(Box::new(|| ())).waker()).collect();
+    Arena::keep_memory(KEPT_BYTES);
     let pools = Arena::carve(usize::from(cpus), BUFFERS, false).expect("memory");
     let ways = msg::mesh(&wakers).into_iter().zip(pools).zip(0..);
     ways.map(|(((peers, inbox, _), pool), id)| {

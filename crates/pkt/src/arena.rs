@@ -96,12 +96,21 @@ impl Arena {
         Ok((0..pools).map(|id| Pool::new(&arena, id, pools, slots_per_pool)).collect())
     }
 
+    /// Lets this process keep the memory of arenas that end, up to so many bytes, each for the next arena of the same size in ordinary
+    /// pages. For programs that make many, as a simulator does: the system takes longer to find and clear memory than a short
+    /// life of a stack takes. Nothing is kept before.
+    pub fn keep_memory(bytes: usize) {
+        os::keep(bytes);
+    }
+
     fn map(slots: usize, huge: bool, homes: Homes) -> Result<Self, ArenaError> {
         let bytes = slots * STRIDE + size_of::<AtomicU64>();
         let (base, mapped, pages) =
             os::map(bytes, huge).map_err(|error| ArenaError::Memory { bytes, error })?;
-        // SAFETY: the mapping is that much longer than its slots, and zeroed, which is a counter at zero.
-        let leaked = unsafe { base.add(slots * STRIDE) }.cast();
+        // SAFETY: the mapping is that much longer than its slots.
+        let leaked: NonNull<AtomicU64> = unsafe { base.add(slots * STRIDE) }.cast();
+        // SAFETY: as above, and nothing else knows of it yet.
+        unsafe { leaked.write(AtomicU64::new(0)) };
         Ok(Self { base, slots, mapped, pages, home: AtomicUsize::new(0), leaked, homes })
     }
 
@@ -216,7 +225,7 @@ impl Drop for Arena {
     /// Unmaps, unless a handle is still out there: then the memory stays, because the handle may be used.
     fn drop(&mut self) {
         if *self.home.get_mut() == self.slots {
-            os::unmap(self.base, self.mapped);
+            os::unmap(self.base, self.mapped, self.pages);
             self.homes.give_back();
         }
     }
@@ -225,17 +234,57 @@ impl Drop for Arena {
 #[cfg(not(miri))]
 mod os {
     use core::ptr::NonNull;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use super::PageKind;
 
     const HUGE_PAGE: usize = 2 << 20;
+
+    /// A mapping that no arena uses.
+    struct Idle {
+        base: NonNull<u8>,
+        bytes: usize,
+    }
+
+    // SAFETY: it owns its memory, to which there is no other pointer.
+    unsafe impl Send for Idle {}
+
+    /// Mappings for the next arenas of their sizes.
+    struct Kept {
+        /// Bytes that may be kept, and bytes that are.
+        bound: usize,
+        bytes: usize,
+        idle: Vec<Idle>,
+    }
+
+    static KEPT: Mutex<Kept> = Mutex::new(Kept { bound: 0, bytes: 0, idle: Vec::new() });
+
+    fn kept() -> MutexGuard<'static, Kept> {
+        KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn keep(bytes: usize) {
+        kept().bound = bytes;
+    }
 
     pub(super) fn map(bytes: usize, huge: bool) -> std::io::Result<(NonNull<u8>, usize, PageKind)> {
         let rounded = bytes.next_multiple_of(HUGE_PAGE);
         if huge && let Ok(base) = anonymous(rounded, libc::MAP_HUGETLB) {
             return Ok((base, rounded, PageKind::Huge));
         }
-        Ok((anonymous(bytes, 0)?, bytes, PageKind::Normal))
+        let base = match again(bytes) {
+            Some(base) => base,
+            None => anonymous(bytes, 0)?,
+        };
+        Ok((base, bytes, PageKind::Normal))
+    }
+
+    /// Takes a mapping of this size that was kept.
+    fn again(bytes: usize) -> Option<NonNull<u8>> {
+        let mut kept = kept();
+        let at = kept.idle.iter().position(|idle| idle.bytes == bytes)?;
+        kept.bytes -= bytes;
+        Some(kept.idle.swap_remove(at).base)
     }
 
     fn anonymous(bytes: usize, flags: i32) -> std::io::Result<NonNull<u8>> {
@@ -249,7 +298,14 @@ mod os {
         NonNull::new(base.cast()).ok_or_else(|| std::io::Error::from(std::io::ErrorKind::OutOfMemory))
     }
 
-    pub(super) fn unmap(base: NonNull<u8>, bytes: usize) {
+    pub(super) fn unmap(base: NonNull<u8>, bytes: usize, pages: PageKind) {
+        let mut kept = kept();
+        if pages == PageKind::Normal && bytes <= kept.bound.saturating_sub(kept.bytes) {
+            kept.bytes += bytes;
+            kept.idle.push(Idle { base, bytes });
+            return;
+        }
+        drop(kept);
         // SAFETY: exactly what `anonymous` mapped, and every slot of it has come home.
         unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
     }
@@ -274,7 +330,10 @@ mod os {
         Ok((base, bytes, PageKind::Normal))
     }
 
-    pub(super) fn unmap(base: NonNull<u8>, bytes: usize) {
+    /// An allocation of its own for each arena, so that miri sees what is used behind its end.
+    pub(super) fn keep(_bytes: usize) {}
+
+    pub(super) fn unmap(base: NonNull<u8>, bytes: usize, _pages: PageKind) {
         // SAFETY: exactly what `map` allocated, and every slot of it has come home.
         unsafe { dealloc(base.as_ptr(), layout(bytes)) };
     }

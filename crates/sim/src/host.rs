@@ -27,6 +27,9 @@ use crate::random::Random;
 pub use cpu::{Cost, SimCpu};
 pub use spec::{BarePort, BridgePorts, Port, Spec, TunnelPort, VlanPort, VxlanPort};
 
+/// Memory of ended hosts that is kept for others: that of many worlds at once.
+const KEPT_BYTES: usize = 512 << 20;
+
 /// A host.
 pub struct Host {
     /// Its specification, including later changes.
@@ -50,6 +53,7 @@ impl Host {
     /// Without memory for its buffers.
     #[must_use]
     pub fn new(spec: Spec, random: &mut Random) -> Self {
+        Arena::keep_memory(KEPT_BYTES);
         #[expect(clippy::expect_used, reason = "a world without memory cannot be")]
         let pools = Arena::carve(spec.cpus.into(), spec.buffers, false).expect("memory for packets");
         let arena = Arc::clone(pools[0].arena());

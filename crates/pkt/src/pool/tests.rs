@@ -16,6 +16,33 @@ fn an_arena_that_cannot_be_addressed_is_refused() {
     }
 }
 
+/// A size that no other test has, so that none takes it.
+#[cfg(not(miri))]
+#[test]
+fn memory_of_an_arena_that_ended_is_kept_for_the_next_of_its_size_as_far_as_it_may_be() {
+    const SLOTS: usize = 1013;
+    let life = || {
+        let mut pool = pools(1, SLOTS).remove(0);
+        let arena = std::sync::Arc::clone(pool.arena());
+        assert_eq!(arena.leaked(), 0);
+        let mut pkt = pool.take().unwrap();
+        assert_eq!((pkt.len(), pkt.rcvif), (0, 0));
+        (pkt.rcvif, pkt.hash) = (7, 7);
+        pkt.append(100).unwrap().fill(0xaa);
+        pool.give(pkt);
+        arena.base()
+    };
+    Arena::keep_memory(64 << 20);
+    let first = life();
+    let other = pools(1, SLOTS + 1);
+    assert_ne!(other[0].arena().base(), first);
+    assert_eq!(life(), first);
+    assert_eq!(life(), first);
+    // What was kept is used also if there is to be less from now on.
+    Arena::keep_memory(1);
+    assert_eq!(life(), first);
+}
+
 #[test]
 fn the_buffer_that_died_last_is_taken_first() {
     let mut pool = pools(1, 4).remove(0);
