@@ -288,10 +288,6 @@ fn run_model_in_test() -> Result<Vec<Row>> {
 fn run_model(orders: u64, seed: u64) -> Result<Vec<Row>> {
     let mut command = cargo(["test", "--package", "sim", "--test", "interleavings"]);
     command.env("RUSTFLAGS", "--cfg shuttle").env("CARGO_TARGET_DIR", run::root().join("target/model"));
-    if orders <= ORDERS_IN_TEST {
-        // For few orders, building takes longer than trying them.
-        command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
-    }
     command.env("PANTALA_MODEL", orders.to_string()).env("PANTALA_SEED", seed.to_string());
     command_of_tests(
         "model",
