@@ -43,9 +43,9 @@ const LINES: u32 = (1 << LINE_BITS) - 1;
 pub(super) const ROOM: usize = (1 << LINE_BITS) - ROOT / LINE;
 /// Half of the number of bits of the key's half behind those that the node looks at, which is even: five bits.
 const BEHIND: u32 = LINE_BITS;
-/// How many bits it looks at: three bits, the place in [`STRIDES`].
+/// Place in [`STRIDES`] of the number of bits that it looks at: three bits.
 const STRIDE: u32 = BEHIND + 5;
-/// It looks at the lower half of the key.
+/// Set if it looks at the lower half of the key.
 const LOWER: u32 = 1 << (STRIDE + 3);
 /// Bits that nodes look at. One more than an odd number is among them too: so many bits end at an even one.
 const STRIDES: [u8; 8] = [3, 4, 5, 6, 8, 10, 12, 14];

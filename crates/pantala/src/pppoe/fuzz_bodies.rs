@@ -117,7 +117,7 @@ impl Link {
         self.done(acts);
     }
 
-    /// What is due is done in a few steps, and then it waits.
+    /// Takes the steps that are due: they are few, and then it waits.
     fn is_due(&mut self) {
         for _ in 0..DUE_MAX {
             if self.client.next() > self.now {
@@ -129,7 +129,7 @@ impl Link {
         assert!(self.client.next() > self.now, "it is never done: {:?}", self.client);
     }
 
-    /// What it sends can be read, and its link is one.
+    /// Checks that its packets can be parsed, and its link is one.
     fn done(&mut self, acts: Vec<Act>) {
         for act in acts {
             let Act::Send { to, ethertype, message } = act else { continue };

@@ -86,7 +86,7 @@ struct Reply {
     addr: SocketAddr,
     value: i32,
     descriptor: Option<OwnedFd>,
-    /// What comes behind it.
+    /// Bytes of the request that follow.
     more: Vec<u8>,
 }
 

@@ -16,7 +16,7 @@ const HALF: u32 = 64;
 /// Bits that a node looks at where memory is plentiful, at least.
 const STRIDE_PLENTY: u32 = 8;
 
-/// How much of a table's memory is left for new nodes.
+/// Memory that a table has left for new nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Plenty,
@@ -72,7 +72,7 @@ impl Bits {
         Self { from: from as u8, count: count as u8 }
     }
 
-    /// Those of the node of `word`.
+    /// Returns the bits of the node of `word`.
     pub(super) const fn of_node(word: u32) -> Self {
         let count = slots(word).ilog2();
         let end = if word & LOWER == 0 { HALF } else { 2 * HALF };

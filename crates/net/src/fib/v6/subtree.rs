@@ -30,7 +30,7 @@ struct Prefix {
 }
 
 impl Prefixes {
-    /// Those below the word of a slot, which is of the first `before` bits of `key`.
+    /// Collects the prefixes below the word of a slot, which is of the first `before` bits of `key`.
     pub(super) fn of(table: &Table, word: u32, key: u128, before: u8) -> Self {
         let mut found = Self::default();
         found.visit(table, word, (key, before), before);

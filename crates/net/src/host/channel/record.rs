@@ -166,9 +166,9 @@ pub enum Sender {
     Only(IpAddr),
     /// All but this one and those that were named before: to be joined is to be blocked.
     AllBut(IpAddr),
-    /// Those that [`Command::Name`] has named, in place of all that were known before.
+    /// Senders that [`Command::Name`] has named, in place of all that were known before.
     Named,
-    /// All but those that [`Command::Name`] has named, in place of all that were known before.
+    /// All but the senders that [`Command::Name`] has named, in place of all that were known before.
     AllButNamed,
 }
 

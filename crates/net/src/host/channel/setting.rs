@@ -21,7 +21,7 @@ enum Wanted {
     Hops(u8),
     Class(u8),
     Fib(FibIndex),
-    /// It is a setting of sockets of datagrams.
+    /// No change: a setting of sockets of datagrams.
     Nothing,
 }
 
