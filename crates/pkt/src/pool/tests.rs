@@ -23,7 +23,7 @@ fn memory_of_an_arena_that_ended_is_kept_for_the_next_of_its_size_as_far_as_it_m
     const SLOTS: usize = 1013;
     let life = || {
         let mut pool = pools(1, SLOTS).remove(0);
-        let arena = std::sync::Arc::clone(pool.arena());
+        let arena = Arc::clone(pool.arena());
         assert_eq!(arena.leaked(), 0);
         let mut pkt = pool.take().unwrap();
         assert_eq!((pkt.len(), pkt.rcvif), (0, 0));
