@@ -14,8 +14,9 @@ mod page;
 mod token;
 
 use core::convert::Infallible;
+use core::net::SocketAddr;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::middleware::{from_fn, from_fn_with_state};
