@@ -126,7 +126,6 @@ impl Server<'_> {
                 Problem::Garbled(text)
             })
         })?;
-        control.tell(State::CreateStreams)?;
         let flows = match params.udp {
             true => self.greetings(control, peer, &params),
             false => self.streams(control, streams, &params),
@@ -160,13 +159,14 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Takes the connections of a test.
+    /// Asks for the connections of a test, and takes them.
     fn streams(
         &self,
         control: &Control,
         streams: &Receiver<Line>,
         params: &Params,
     ) -> Result<Vec<Flow>, Problem> {
+        control.tell(State::CreateStreams)?;
         let directions = directions(params);
         let mut flows: Vec<Flow> = Vec::new();
         let begun = Instant::now();
@@ -182,11 +182,15 @@ impl Server<'_> {
         Ok(flows)
     }
 
-    /// Takes the greetings of a test's streams of UDP, and answers them.
+    /// Asks for the greetings of a test's streams of UDP, takes them, and answers them. They are said once, so each CPU waits for them
+    /// before.
     fn greetings(&self, control: &Control, peer: SocketAddr, params: &Params) -> Result<Vec<Flow>, Problem> {
         let (to, greetings) = sync_channel(GREETINGS_MAX);
         let agents = &self.host.agents;
-        agents.iter().for_each(|agent| _ = agent.order(Order::Greetings(Some(to.clone()))));
+        for agent in agents {
+            agent.order(Order::Greetings(Some(to.clone())));
+            agent.wait();
+        }
         let flows = self.greeted(control, &greetings, peer, params);
         agents.iter().for_each(|agent| _ = agent.order(Order::Greetings(None)));
         flows
@@ -199,6 +203,7 @@ impl Server<'_> {
         peer: SocketAddr,
         params: &Params,
     ) -> Result<Vec<Flow>, Problem> {
+        control.tell(State::CreateStreams)?;
         let directions = directions(params);
         let mut flows: Vec<Flow> = Vec::new();
         let begun = Instant::now();
