@@ -18,6 +18,9 @@ use serde_json::Value;
 
 use crate::wait::{PATIENCE, until, within};
 
+/// Time limit of a process's end: the kernel takes back all that a killed one has, which takes long on a busy machine.
+const ENDS: Duration = Duration::from_secs(60);
+
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_pantala");
 
 /// A folder of a test's own, which goes with the value.
@@ -247,7 +250,8 @@ impl Pantala {
     /// Waits for its end, and answers its exit code.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        until("pantala ends", || self.child.try_wait().unwrap())
+        let ended = within(ENDS, || self.child.try_wait().unwrap());
+        ended.unwrap_or_else(|| panic!("pantala has not ended within {ENDS:?}"))
     }
 
     /// Returns its output and counters, for the report of a failed test.
