@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use net::fib::{Route, To};
 use net::time::Duration;
+use pkt::shared::interleave;
 use shuttle::rand::Rng;
 use sim::firewall::HostFirewall;
 use sim::host::{Spec, ifindex};
@@ -100,9 +101,12 @@ fn arrived(change: Change, order: Order) -> usize {
         if shuttle::rand::thread_rng().r#gen() {
             rings.move_away(host);
         }
+        // What no netisr sees yet has no orders; it would take longer than all datagrams are on their way.
+        interleave(false);
         let mut firewall = HostFirewall::new(change.after.rules, 2, 16);
         let tables = host.prepare(|spec| change.after.configure(spec));
         let shared = Arc::new(firewall.shared(&tables));
+        interleave(true);
         let (rules, again) = (Arc::clone(&shared), Arc::clone(&tables));
         match order {
             Order::Together => tour(host, move |netisr| {
