@@ -273,10 +273,7 @@ fn run_worlds_in_test_alone() -> Result<Vec<Row>> {
 }
 
 fn run_loom() -> Result<Vec<Row>> {
-    let mut command = cargo(["test", "--release", "--package", "pkt", "--test", "loom"]);
-    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", run::root().join("target/loom"));
-    // Optimised enough to try millions of orders, and not linked as for users.
-    command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    let command = cargo(["test", "--package", "pkt", "--features", "loom", "--test", "loom"]);
     command_of_tests("loom", command, PATIENCE)
 }
 
@@ -286,8 +283,11 @@ fn run_model_in_test() -> Result<Vec<Row>> {
 
 /// Publications of a control thread while netisrs turn, in so many orders of their steps, by [shuttle](https://docs.rs/shuttle).
 fn run_model(orders: u64, seed: u64) -> Result<Vec<Row>> {
-    let mut command = cargo(["test", "--package", "sim", "--test", "interleavings"]);
-    command.env("RUSTFLAGS", "--cfg shuttle").env("CARGO_TARGET_DIR", run::root().join("target/model"));
+    let mut command = cargo(["test", "--package", "sim", "--features", "model", "--test", "interleavings"]);
+    // Built for this alone: so that is what takes its time.
+    for package in ["net", "sim"] {
+        command.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=0"));
+    }
     command.env("PANTALA_MODEL", orders.to_string()).env("PANTALA_SEED", seed.to_string());
     command_of_tests(
         "model",

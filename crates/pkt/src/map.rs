@@ -1,7 +1,7 @@
 //! Unsafe: maps memory of zeros, which is reserved at its bound and backed where it is touched.
 #![allow(unsafe_code, reason = "asks the system for memory, and gives it back")]
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use os::forget;
 pub(crate) use os::{map, prefer_huge_pages, unmap};
 
@@ -35,7 +35,7 @@ mod os {
     /// # Safety
     ///
     /// They lie in memory of one call to `map`, and no other thread uses them meanwhile.
-    #[cfg(not(loom))]
+    #[cfg(not(feature = "loom"))]
     pub(crate) unsafe fn forget(base: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller says so. Bytes that do not begin with a page are refused, and stay.
         unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_DONTNEED) };
@@ -75,7 +75,7 @@ mod os {
     /// # Safety
     ///
     /// They lie in memory of one call to `map`, and no other thread uses them meanwhile.
-    #[cfg(not(loom))]
+    #[cfg(not(feature = "loom"))]
     pub(crate) unsafe fn forget(base: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller says so.
         unsafe { base.write_bytes(0, bytes) };

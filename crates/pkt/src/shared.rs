@@ -1,14 +1,14 @@
 //! Atomics that CPUs and the control thread share: those of `core`.
 //!
-//! In a model (`cfg(shuttle)`) another thread may run before each access, so that all orders of accesses are tried.
+//! In a model (feature `shuttle`) another thread may run before each access, so that all orders of accesses are tried.
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 pub use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 pub use self::model::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, interleave};
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 mod model {
     use core::cell::Cell;
     use core::sync::atomic::{self, Ordering};

@@ -14,12 +14,12 @@ use crate::sync::{
 };
 
 /// Numbers in a bucket: with the claim they are a cache line. The model checker does with fewer.
-const WAYS: usize = if cfg!(loom) { 2 } else { 7 };
+const WAYS: usize = if cfg!(feature = "loom") { 2 } else { 7 };
 /// Numbers per bucket when there are as many as there should be room for. Each key has two buckets, so twice as many
 /// would fit nearly always.
 const LOAD: usize = 3;
 /// Attempts to claim a bucket.
-const ATTEMPTS: usize = if cfg!(loom) { 2 } else { 200 };
+const ATTEMPTS: usize = if cfg!(feature = "loom") { 2 } else { 200 };
 /// Bits of the count; the others are the fingerprint.
 const COUNT_BITS: u32 = 16;
 
@@ -176,7 +176,7 @@ const fn count(word: u64) -> u16 {
     word as u16
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use core::sync::atomic::AtomicU16;
     use std::thread;

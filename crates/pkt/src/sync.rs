@@ -2,7 +2,7 @@
 //!
 //! Only what loom must see goes through here. Statistics do not: they carry no synchronisation.
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::{
@@ -11,16 +11,16 @@ pub(crate) use loom::{
     },
 };
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use self::plain::UnsafeCell;
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use crate::shared::{AtomicBool, AtomicU64, AtomicUsize};
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use core::sync::atomic::{Ordering, fence};
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::Arc;
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 mod plain {
     /// The standard cell behind loom's interface, which sees where an access begins and ends.
     pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);

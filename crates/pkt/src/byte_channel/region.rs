@@ -148,7 +148,7 @@ const fn parts(capacity: usize, at: usize, len: usize) -> (usize, usize) {
     (start, if len < room { len } else { room })
 }
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 mod memory {
     use core::ptr::{NonNull, copy_nonoverlapping};
     use core::slice::from_raw_parts;
@@ -275,7 +275,7 @@ mod memory {
     }
 }
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 mod memory {
     use super::{Head, Line, ReaderWords, Ring, TooLarge, WriterWords, parts};
     use crate::sync::{AtomicBool, AtomicUsize, UnsafeCell};

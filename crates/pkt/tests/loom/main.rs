@@ -1,7 +1,6 @@
 //! All interleavings of the ends of rings and of wake-ups, by [loom](https://docs.rs/loom).
 //!
-//! `cargo xtask loom`, or `RUSTFLAGS="--cfg loom" cargo test -p pkt --release --test loom FILTER`.
-#![cfg(loom)]
+//! `cargo xtask loom`, or `cargo test -p pkt --features loom --test loom FILTER`.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod byte_channel;
