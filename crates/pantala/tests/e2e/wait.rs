@@ -13,15 +13,22 @@ pub(crate) fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, look).unwrap_or_else(|| panic!("not within {PATIENCE:?}: {what}"))
 }
 
+/// Time between two looks: the least and the most, and how many times as long as a look takes. Many a look is a program's start,
+/// and what is waited for needs the processors as well.
+const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(200);
+const PAUSES: u32 = 3;
+
 /// Waits within a limit; `None` when the time is over.
 pub(crate) fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     loop {
+        let before = Instant::now();
         let seen = look();
         if seen.is_some() || begun.elapsed() > limit {
             return seen;
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep((before.elapsed() * PAUSES).clamp(PAUSE, PAUSE_MAX));
     }
 }
 
