@@ -7,7 +7,7 @@ use dev::bpf::map::XskMap;
 use dev::bpf::offload::{self, Offload, PortWords, Writer};
 use dev::bpf::prog::Program;
 use dev::netlink::Rtnetlink;
-use net::flow::offload::{Ends, FlowTable, Forwarded, OffloadedFlow, RecordId, Refused};
+use net::flow::offload::{Ends, FlowTable, Forwarded, OffloadedFlow, RecordId, Refused, Scope};
 use wire::checksum::Sum;
 
 use crate::support::{is_root, netns};
@@ -21,6 +21,10 @@ const OUT: u16 = 4;
 const MTU: u16 = 600;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const ICMP: u8 = 1;
+const ICMP6: u8 = 58;
+const ESP: u8 = 50;
+const SCTP: u8 = 132;
 
 /// A small generator, so that a failure repeats (xorshift64*).
 struct Rng(u64);
@@ -98,6 +102,7 @@ fn flow(rng: &mut Rng) -> OffloadedFlow {
     };
     OffloadedFlow {
         generation: 0,
+        scope: Scope::Flow,
         rcvif: NUMBER,
         protocol: if rng.below(2) == 0 { TCP } else { UDP },
         class: rng.byte() & 0xfc,
@@ -287,6 +292,133 @@ fn a_frame_with_any_one_byte_changed_is_forwarded_only_if_its_flow_is_the_same()
     });
 }
 
+/// The record for all packets to where a packet with these ends goes.
+fn to_destination(ends: &Ends) -> OffloadedFlow {
+    let src = if ends.dst.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let ends = Ends { src, dst: ends.dst, src_port: 0, dst_port: 0 };
+    OffloadedFlow {
+        generation: 0,
+        scope: Scope::Destination,
+        rcvif: NUMBER,
+        protocol: 0,
+        class: 0,
+        before: ends,
+        after: ends,
+        outif: OUT,
+        link: NEXT,
+        mtu: MTU,
+    }
+}
+
+/// Gives a frame another protocol number, and IPv4 the checksum for it.
+fn with_protocol(mut frame: Vec<u8>, protocol: u8) -> Vec<u8> {
+    if frame[12] == 8 {
+        (frame[23], frame[24], frame[25]) = (protocol, 0, 0);
+        let sum = Sum::new().bytes(&frame[14..34]).checksum();
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    } else {
+        frame[20] = protocol;
+    }
+    frame
+}
+
+fn all_flows_to_a_destination_leave_as_by_the_slow_path_and_what_it_would_look_at_comes_up() {
+    in_namespace("offl-to", || {
+        let mut rig = Rig::new(1024);
+        let ours =
+            [IpAddr::from(Ipv4Addr::new(10, 1, 1, 1)), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into()];
+        rig.table.set_own(ours.into_iter());
+        let (mut forwarded, mut came_up) = (0, 0);
+        for seed in 1..=100 {
+            let rng = &mut Rng(seed * 0x9e37_79b9);
+            let is_ip4 = rng.below(2) == 0;
+            let dst = rng.addr(is_ip4);
+            let record = rig.offload(&to_destination(&Ends { dst, ..rng.ends(is_ip4) })).unwrap();
+            let mut expected = Forwarded::default();
+            for n in 0..100 {
+                let (shape, number) = (shape(rng), [TCP, UDP, UDP, ICMP, ICMP6, ESP, SCTP, 0][rng.below(8)]);
+                let ends = Ends { dst, ..rng.ends(is_ip4) };
+                let protocol = if number == TCP { TCP } else { UDP };
+                let made = |link, shape: &Shape| {
+                    let mut frame = with_protocol(frame(link, &ends, protocol, n, shape), number);
+                    let len = frame.len() - 14;
+                    frame.resize(frame.len().max(60), 0);
+                    (frame, len)
+                };
+                let (sent, len) = made(incoming(), &shape);
+                let icmp = if is_ip4 { ICMP } else { ICMP6 };
+                let is_partial = shape.checksum == Checksum::Partial && [TCP, UDP].contains(&number);
+                let is_known = [TCP, UDP, ESP, icmp].contains(&number);
+                let goes = shape.ttl > 1 && is_known && !is_partial && len <= MTU.into();
+                let (result, left) = rig.program.test_rewrite(&sent).unwrap();
+                let context = format!("seed {seed}, packet {n} of protocol {number}: {ends:?}");
+                if goes && result == PASS && rig.table.is_own(ends.src) {
+                    continue;
+                }
+                if !goes {
+                    assert_eq!((result, &left), (PASS, &sent), "{context}");
+                    came_up += 1;
+                    continue;
+                }
+                let (wanted, _) = made(NEXT, &Shape { ttl: shape.ttl - 1, ..shape });
+                assert_eq!((result, &left), (REDIRECT, &wanted), "{context}");
+                expected.packets += 1;
+                expected.bytes += len as u64;
+                forwarded += 1;
+            }
+            assert_eq!(rig.writer.counted(record), expected, "seed {seed}");
+            rig.writer.remove(record);
+        }
+        assert!(forwarded > 1000 && came_up > 2000, "{forwarded} {came_up}");
+        assert_eq!(rig.table.records(), 0);
+    });
+}
+
+fn what_comes_from_an_address_of_ours_or_of_nobody_is_left_to_the_stack() {
+    in_namespace("offl-src", || {
+        let mut rig = Rig::new(1024);
+        let ours =
+            [IpAddr::from(Ipv4Addr::new(10, 1, 1, 1)), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into()];
+        rig.table.set_own(ours.into_iter());
+        let usual = Shape { ttl: 64, ecn: 0, flags: 0x02, payload: 20, checksum: Checksum::Right };
+        let rng = &mut Rng(5);
+        for is_ip4 in [true, false] {
+            let dst = rng.addr(is_ip4);
+            rig.offload(&to_destination(&Ends { dst, ..rng.ends(is_ip4) })).unwrap();
+            let result = |rig: &Rig, src: IpAddr| {
+                let ends = Ends { src, dst, src_port: 1, dst_port: 2 };
+                rig.program.test_rewrite(&frame(incoming(), &ends, TCP, 0, &usual)).unwrap().0
+            };
+            let of_nobody: &[&str] = if is_ip4 {
+                &[
+                    "0.0.0.0",
+                    "0.1.2.3",
+                    "127.0.0.1",
+                    "169.254.1.1",
+                    "224.0.0.1",
+                    "240.0.0.1",
+                    "255.255.255.255",
+                ]
+            } else {
+                &["::", "::1", "::ffff:10.0.0.1", "fe80::1", "febf::1", "ff02::1", "ff0e::1"]
+            };
+            let refused = ours.into_iter().filter(|own| own.is_ipv4() == is_ip4);
+            for src in of_nobody.iter().map(|src| src.parse().unwrap()).chain(refused) {
+                assert_eq!(result(&rig, src), PASS, "{src}");
+            }
+            let others: &[&str] = if is_ip4 {
+                &["1.0.0.1", "126.0.0.2", "128.0.0.1", "169.253.1.1", "223.255.255.255"]
+            } else {
+                &["2001:db8::1", "fd00::2", "fd00:0:0:1::", "fec0::1", "64:ff9b::1"]
+            };
+            for src in others.iter().map(|src| src.parse().unwrap()) {
+                assert!(!rig.table.is_own(src), "{src} shares a bit with one of ours");
+                assert_eq!(result(&rig, src), REDIRECT, "{src}");
+            }
+        }
+    });
+}
+
 fn a_record_of_an_earlier_generation_and_one_that_is_removed_forward_nothing() {
     in_namespace("offl-gen", || {
         let mut rig = Rig::new(1024);
@@ -357,6 +489,8 @@ fn many_flows_find_their_records_and_what_has_no_room_is_refused() {
 harness::tests![
     random_packets_leave_the_program_as_a_new_header_would_be,
     a_frame_with_any_one_byte_changed_is_forwarded_only_if_its_flow_is_the_same,
+    all_flows_to_a_destination_leave_as_by_the_slow_path_and_what_it_would_look_at_comes_up,
+    what_comes_from_an_address_of_ours_or_of_nobody_is_left_to_the_stack,
     a_record_of_an_earlier_generation_and_one_that_is_removed_forward_nothing,
     many_flows_find_their_records_and_what_has_no_room_is_refused,
 ];

@@ -1,7 +1,8 @@
 //! Flow offload: established flows that the device's driver forwards, so that their packets do not come up.
 //!
 //! The stack decides and the driver forwards: a [`FlowTable`] holds one record for each flow, with all that its packets
-//! need ([`OffloadedFlow`]). Packets of a kind that the record does not describe come up as before.
+//! need ([`OffloadedFlow`]). Packets of a kind that the record does not describe come up as before. Where no rule looks at
+//! packets, one record is for all flows to a [destination](Scope::Destination).
 
 use core::net::IpAddr;
 
@@ -30,9 +31,21 @@ pub trait FlowTable: Send {
     fn remove(&mut self, record: RecordId);
 }
 
+/// Packets that a record is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Packets of one flow.
+    Flow,
+    /// All that come by its interface to its destination, whatever their source and protocol: ends have no other fields then,
+    /// and are the same before and after.
+    Destination,
+}
+
 /// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordId {
+    /// Packets that it is for.
+    pub scope: Scope,
     /// Whether it is a record of IPv4.
     pub is_ip4: bool,
     /// Its number.
@@ -68,9 +81,11 @@ pub enum Refused {
 pub struct OffloadedFlow {
     /// The generation of the decision ([`FlowTable::generation`]).
     pub generation: u32,
+    /// Which packets these are.
+    pub scope: Scope,
     /// By which interface packets come.
     pub rcvif: IfIndex,
-    /// TCP or UDP.
+    /// TCP or UDP; 0 for a destination.
     pub protocol: u8,
     /// Traffic class; the two bits of congestion notification are not looked at.
     pub class: u8,

@@ -3,17 +3,21 @@
 //! A flow is offloaded after some packets, if its entry holds for all of them and nothing wants to see each. Anything that
 //! would make the entry stale makes all records stale, of all CPUs, before another packet is looked at here. What records
 //! count is added to rules, states, bindings and interfaces a few times a second, so that these live as long as their flows.
+//!
+//! Without rules the route alone decides: the first flow to a destination makes a record for all of them.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 
 use pkt::Pkt;
 use wire::Protocol;
 
-use super::offload::{Ends, FlowTable, Forwarded, OffloadedFlow, RecordId, Refused};
+use super::offload::{Ends, FlowTable, Forwarded, OffloadedFlow, RecordId, Refused, Scope};
 use super::{Cached, CachedPath, Flows, basis};
 use crate::base::count::{Count, IfCount};
 use crate::base::time::Instant;
-use crate::firewall::{Known, Lookups, Met};
+use crate::fib::To;
+use crate::firewall::{Hooks, Known, Lookups, Met};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::{CHUNK, Netisr, bits};
 use crate::turn::timers::Timer;
@@ -184,6 +188,7 @@ fn offload<F: Cached>(
     }
     let flow = OffloadedFlow {
         generation: offloader.generation,
+        scope: Scope::Flow,
         rcvif,
         protocol,
         class,
@@ -193,6 +198,7 @@ fn offload<F: Cached>(
         link: way.addrs,
         mtu: way.mtu,
     };
+    let flow = if is_route_alone(cpu, pkt, way, before.dst) { to_destination(flow) } else { flow };
     let now = cpu.now;
     let may_go = match &cpu.firewall {
         _ if way.how.is_nothing() => true,
@@ -217,6 +223,22 @@ fn offload<F: Cached>(
         }
         Err(Refused::Busy | Refused::Known) => Err(Count::OffloadBusy),
     }
+}
+
+/// Whether nothing but the route has decided, and would not have decided otherwise for another flow.
+fn is_route_alone(cpu: &Cpu, pkt: &Pkt, way: &CachedPath, dst: IpAddr) -> bool {
+    let hop = || cpu.tables.fib_for(pkt).lookup(dst);
+    cpu.hooks == Hooks::default()
+        && way.how.is_nothing()
+        && !matches!(cpu.tables.hops.get(hop()).to, To::Group(_))
+}
+
+/// The record for all packets to the destination of a flow.
+fn to_destination(flow: OffloadedFlow) -> OffloadedFlow {
+    let dst = flow.before.dst;
+    let src = if dst.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let ends = Ends { src, dst, src_port: 0, dst_port: 0 };
+    OffloadedFlow { scope: Scope::Destination, protocol: 0, class: 0, before: ends, after: ends, ..flow }
 }
 
 /// Whether a packet that has its link header again is of the family that it was of.
@@ -348,3 +370,6 @@ fn take_into_account(cpu: &mut Cpu, held: &mut Held, counted: Forwarded, now: In
         firewall.forwarded(&held.met, (&held.known, held.how), is_tcp, (packets, bytes), now)
     })
 }
+
+#[cfg(test)]
+mod tests;

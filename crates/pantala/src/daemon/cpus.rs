@@ -202,6 +202,7 @@ impl Cpus {
     /// Gives all CPUs another configuration, one after the other and each in one step; returns when no CPU has the old one any
     /// more.
     pub(crate) fn reconfigure(&self, switch: Switch) -> Result<(), Error> {
+        self.offload.name_own(&switch.tables);
         self.tour(move |netisr| switch.put_in_force(netisr))
     }
 
@@ -211,6 +212,7 @@ impl Cpus {
         tables: &Arc<Tables>,
         rules: Option<Rules>,
     ) -> Result<(), Error> {
+        self.offload.name_own(tables);
         let tables = Arc::clone(tables);
         // What the tables make a CPU send meets the new rules.
         self.tour(move |netisr| {
@@ -221,6 +223,7 @@ impl Cpus {
 
     /// Gives all CPUs new tables, one after the other; returns when no CPU has the old ones any more.
     pub(crate) fn set_tables(&self, tables: &Arc<Tables>) -> Result<(), Error> {
+        self.offload.name_own(tables);
         let tables = Arc::clone(tables);
         self.tour(move |netisr| netisr.set_tables(Arc::clone(&tables)))
     }

@@ -6,7 +6,7 @@ use dev::bpf::offload::{Offload, Writer, grace};
 use dev::netlink::xdp_features;
 use net::flow::offloader::AFTER_DEFAULT;
 use net::netisr::Netisr;
-use net::tables::IfIndex;
+use net::tables::{IfIndex, Tables};
 
 use super::tables::Attached;
 use super::{entropy, log};
@@ -81,6 +81,13 @@ impl FlowOffload {
             && table.remove_device(index)
         {
             self.retire();
+        }
+    }
+
+    /// Names the addresses of this host, before CPUs have them: what comes from one is left to the stack.
+    pub(super) fn name_own(&self, tables: &Tables) {
+        if let Some(table) = self.table() {
+            table.set_own(tables.own.all());
         }
     }
 

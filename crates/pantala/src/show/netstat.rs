@@ -5,7 +5,9 @@ use core::net::IpAddr;
 use ipnet::IpNet;
 
 use super::table::Table;
-use crate::api::{Counters, DropCount, Interface, InterfaceCounters, Netisr, OffloadedFlow, Pool};
+use crate::api::{
+    Counters, DropCount, Interface, InterfaceCounters, Netisr, OffloadScope, OffloadedFlow, Pool,
+};
 
 const PACKETS: &[&str] =
     &["Name", "Mtu", "Network", "Address", "Ipkts", "Ierrs", "Idrop", "Opkts", "Oerrs", "Odrop"];
@@ -191,18 +193,23 @@ pub(crate) fn netisrs(netisrs: &[Netisr]) -> String {
     table.text()
 }
 
-/// `netstat -O`: flows that drivers forward; of translated ones the ends that leave, too.
+/// `netstat -O`: flows that drivers forward, and destinations; of translated flows the ends that leave, too.
 pub(crate) fn offloaded(flows: &[OffloadedFlow]) -> String {
     let head = ["Proto", "Source", "Destination", "In", "Out", "Next hop", "Packets", "Bytes", "Leaves as"];
     let mut table = Table::new(&head, &[6, 7]);
     let end = |addr: IpAddr, port: u16| format!("{addr}.{port}");
     for flow in flows {
         let (before, after) = (&flow.before, &flow.after);
+        let is_flow = flow.scope == OffloadScope::Flow;
         let leaves = format!("{} > {}", end(after.src, after.src_port), end(after.dst, after.dst_port));
         table.row([
-            if flow.protocol == 6 { "tcp" } else { "udp" }.to_owned(),
-            end(before.src, before.src_port),
-            end(before.dst, before.dst_port),
+            match flow.protocol {
+                _ if !is_flow => "any".to_owned(),
+                6 => "tcp".to_owned(),
+                _ => "udp".to_owned(),
+            },
+            if is_flow { end(before.src, before.src_port) } else { "*".to_owned() },
+            if is_flow { end(before.dst, before.dst_port) } else { before.dst.to_string() },
             flow.input.clone(),
             flow.output.clone(),
             flow.next_hop.to_string(),

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::thread;
 
 use dev::sys::ethtool::{Ethtool, Feature};
@@ -10,7 +10,7 @@ use dev::sys::ethtool::{Ethtool, Feature};
 use crate::firewall::section;
 use crate::lab::{Attach, Family, Lab, Link, at};
 use crate::pantala::Pantala;
-use crate::socket::{stream_arrives, udp};
+use crate::socket::{ping, stream_arrives, udp};
 use crate::wait::until;
 
 const STREAM: u64 = 5_000_000;
@@ -103,6 +103,30 @@ fn translated_flows_are_forwarded_by_the_driver() {
     let test = "flow_offload::translated_flows_are_forwarded_by_the_driver";
     let Some(lab) = lab(test, Attach::Native, &section("deny", TRANSLATED)) else { return };
     crosses(&lab);
+}
+
+fn where_no_rule_looks_one_record_is_for_all_packets_to_a_destination() {
+    let test = "flow_offload::where_no_rule_looks_one_record_is_for_all_packets_to_a_destination";
+    let Some(lab) = lab(test, Attach::Native, "") else { return };
+    let (a, b) = lab.pair();
+    lab.both(|family| {
+        echoed(&lab, family);
+        let rows = lab.pantala().json("netstat -O");
+        let to = |dst: IpAddr| {
+            let is_to = |row: &&serde_json::Value| row["before"]["dst"] == dst.to_string();
+            rows.as_array().unwrap().iter().filter(is_to).collect::<Vec<_>>()
+        };
+        for dst in [a.addr(family), b.addr(family)] {
+            let [row] = to(dst)[..] else { panic!("{rows}") };
+            assert_eq!(row["scope"], "destination", "{rows}");
+        }
+        // Flows that the stack has not seen a packet of, from their first on; and what is not of a flow.
+        let received = lab.pantala().counter("flow_misses");
+        assert!(stream_arrives(&a.netns, &b.netns, b.addr(family), STREAM).unwrap());
+        assert_eq!(ping(&a.netns, b.addr(family), 5), 5);
+        assert_eq!(lab.pantala().counter("flow_misses") - received, 0, "none came up");
+    });
+    assert!(lab.pantala().shows("netstat -O").contains("any    *"));
 }
 
 /// Sends numbered datagrams until it is told to stop.
@@ -240,6 +264,7 @@ fn a_fresh_start_after_a_kill_offloads_again() {
 
 harness::tests![
     flows_without_rules_are_forwarded_by_the_driver,
+    where_no_rule_looks_one_record_is_for_all_packets_to_a_destination,
     flows_with_states_are_forwarded_by_the_driver_and_counted,
     translated_flows_are_forwarded_by_the_driver,
     no_packet_passes_a_rule_that_denies_it_once_the_command_has_returned,

@@ -4,11 +4,13 @@
 /// An odd number whose multiples' upper bits depend on all bits of the other factor: 2^64 divided by the golden ratio.
 pub(super) const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The family of a record.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
-    V4,
-    V6,
+pub(super) enum Kind {
+    Flow4,
+    Flow6,
+    /// For all packets to a destination of either family.
+    Destination,
 }
 
 /// A bucket of slots: one element of the array.
@@ -21,7 +23,12 @@ pub(super) mod slot {
 pub(super) mod ctl {
     /// The generation of valid records, 32 bits.
     pub(in super::super) const GENERATION: i16 = 0;
-    pub(in super::super) const BYTES: u32 = 64;
+    /// Records of destinations, 32 bits.
+    pub(in super::super) const DESTINATIONS: i16 = 4;
+    /// [Bits of our own addresses](super::own_bits), in words of 64.
+    pub(in super::super) const OWN: i16 = 64;
+    pub(in super::super) const OWN_BITS: u32 = 4096;
+    pub(in super::super) const BYTES: u32 = 64 + OWN_BITS / 8;
 }
 
 /// Words of one interface.
@@ -57,13 +64,17 @@ pub(super) mod hop {
 ///       48 packets, bytes
 /// IPv6   0 addresses │ 32 rest of key │ 40 seq, generation │ 48 deltas, hop, flags │ 56 sum, ports
 ///       64 packets, bytes │ 80 addresses
+/// to     0 address   │ 16 rest of key │ 24 seq, generation │ 32 deltas, hop, flags │ 40 unused
+///       48 packets, bytes
 /// ```
-impl Family {
+///
+/// The rest of a destination's key is the interface and, in its lowest bits, the version of IP.
+impl Kind {
     /// Bytes of a slot.
     pub(super) const fn bytes(self) -> i16 {
         match self {
-            Self::V4 => 64,
-            Self::V6 => 128,
+            Self::Flow4 | Self::Destination => 64,
+            Self::Flow6 => 128,
         }
     }
 
@@ -80,8 +91,9 @@ impl Family {
     /// Ports, protocol, class, interface.
     pub(super) const fn rest_at(self) -> i16 {
         match self {
-            Self::V4 => 8,
-            Self::V6 => 32,
+            Self::Flow4 => 8,
+            Self::Flow6 => 32,
+            Self::Destination => 16,
         }
     }
 
@@ -108,27 +120,61 @@ impl Family {
         self.rest_at() + 24
     }
 
-    /// The new addresses.
+    /// The new addresses of a flow.
     pub(super) const fn addresses_at(self) -> i16 {
         match self {
-            Self::V4 => 40,
-            Self::V6 => 80,
+            Self::Flow4 | Self::Destination => 40,
+            Self::Flow6 => 80,
         }
     }
 
     /// 64 bits, and as many of bytes behind them.
     pub(super) const fn packets_at(self) -> i16 {
         match self {
-            Self::V4 => 48,
-            Self::V6 => 64,
+            Self::Flow4 | Self::Destination => 48,
+            Self::Flow6 => 64,
         }
     }
 
     /// Words that the program copies.
     pub(super) const fn fields(self) -> &'static [i16] {
         match self {
-            Self::V4 => &[24, 32, 40],
-            Self::V6 => &[48, 56, 80, 88, 96, 104],
+            Self::Flow4 => &[24, 32, 40],
+            Self::Flow6 => &[48, 56, 80, 88, 96, 104],
+            Self::Destination => &[32],
+        }
+    }
+}
+
+/// The family of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    /// Returns the kind of the records of its flows.
+    pub(super) const fn flow(self) -> Kind {
+        match self {
+            Self::V4 => Kind::Flow4,
+            Self::V6 => Kind::Flow6,
+        }
+    }
+
+    /// Where the time to live is in a frame, or the hop limit.
+    pub(super) const fn ttl_at(self) -> i16 {
+        match self {
+            Self::V4 => 22,
+            Self::V6 => 21,
+        }
+    }
+
+    /// Where addresses begin in a frame, and the bytes of both.
+    pub(super) const fn addresses_at(self) -> (i16, i16) {
+        match self {
+            Self::V4 => (26, 8),
+            Self::V6 => (22, 32),
         }
     }
 
@@ -150,14 +196,36 @@ impl Family {
     }
 }
 
+/// The version of IP, as the key of a destination has it.
+pub(super) const fn version(family: Family) -> u64 {
+    match family {
+        Family::V4 => 4,
+        Family::V6 => 6,
+    }
+}
+
+/// The bits of an address in the filter of our own, of the address' words in the order of memory: packets from one both of whose
+/// bits are set are left to the stack, which looks closer. With a dozen addresses that is one stranger in thirty thousand.
+pub(super) fn own_bits([first, second]: [u64; 2]) -> [usize; 2] {
+    let bits = (mixed(first) ^ second).wrapping_mul(FACTOR) >> OWN_SHIFT;
+    let mask = u64::from(ctl::OWN_BITS - 1);
+    [bits >> ctl::OWN_BITS.ilog2(), bits & mask].map(|bit| usize::try_from(bit).unwrap_or(0))
+}
+
+/// Multiplies, so that all bits of a word depend on the lower ones.
+const fn mixed(word: u64) -> u64 {
+    let product = word.wrapping_mul(FACTOR);
+    product ^ product >> 32
+}
+
+/// Leaves as many of 64 bits as two numbers of bits of the filter have.
+pub(super) const OWN_SHIFT: u32 = u64::BITS - 2 * ctl::OWN_BITS.ilog2();
+
 /// Hashes the words of a key.
 pub(super) fn hash(words: &[u64], secret: &[u64; 4]) -> u64 {
     let (rest, addresses) = words.split_last().unwrap_or((&0, &[]));
     let mut hash = 0;
-    let round = |hash: u64, word: u64, secret: u64| {
-        let product = (hash ^ word ^ secret).wrapping_mul(FACTOR);
-        product ^ product >> 32
-    };
+    let round = |hash: u64, word: u64, secret: u64| mixed(hash ^ word ^ secret);
     for (word, secret) in addresses.iter().zip(secret) {
         hash = round(hash, *word, *secret);
     }
@@ -170,11 +238,20 @@ mod tests {
 
     #[test]
     fn a_record_fills_its_slot_and_no_more() {
-        let [four, six] = [Family::V4, Family::V6];
+        let [four, six, to] = [Kind::Flow4, Kind::Flow6, Kind::Destination];
         assert_eq!(four.packets_at() + 16, four.bytes());
         assert_eq!(six.addresses_at() + 32, 112);
+        assert_eq!((to.packets_at() + 16, to.deltas_at()), (to.bytes(), to.fields()[0]));
         assert_eq!((four.fields()[0], six.fields()[0]), (four.deltas_at(), six.deltas_at()));
         assert_eq!((four.fields()[1], six.fields()[1]), (four.sum_at(), six.sum_at()));
         assert_eq!((four.fields()[2], six.fields()[2]), (four.addresses_at(), six.addresses_at()));
+    }
+
+    #[test]
+    fn addresses_of_neighbouring_networks_have_bits_of_their_own() {
+        let hosts = (0..16_u64).flat_map(|net| (0..16_u64).map(move |host| [0xfd77 | net << 56, host << 56]));
+        let bits: std::collections::HashSet<[usize; 2]> = hosts.map(own_bits).collect();
+        assert_eq!(bits.len(), 256);
+        assert!(bits.iter().flatten().all(|bit| *bit < ctl::OWN_BITS as usize));
     }
 }

@@ -3,7 +3,9 @@
 //! Nothing is written before everything has been checked: a frame that goes up goes up as it came. A record that is being
 //! written meanwhile is recognised by its sequence number, which is read before its fields and again after them.
 
-use super::layout::{FACTOR, Family, ctl, hop, port, slot};
+mod destination;
+
+use super::layout::{FACTOR, Family, Kind, ctl, hop, port, slot};
 use super::table::Maps;
 use crate::bpf::asm::{Alu, Asm, AsmError, Cond, Helper, Insn, Label, Reg, Size};
 
@@ -16,11 +18,15 @@ pub(super) fn assemble(maps: &Maps<'_>, up: impl FnOnce(&mut Asm)) -> Result<Vec
     asm.load(Size::Half, Reg::R2, FRAME, 12);
     asm.jump_if(Cond::Eq, Reg::R2, wire_order(IP6), ip6);
     asm.jump_if(Cond::Ne, Reg::R2, wire_order(IP4), to_up);
-    header4(&mut asm, maps, &labels);
-    forward(&mut asm, maps, &labels, Family::V4);
+    header4(&mut asm, &labels);
+    destination::follow(&mut asm, maps, &labels, Family::V4);
+    flow4(&mut asm, maps, &labels);
+    forward(&mut asm, maps, &labels, (Family::V4, Kind::Flow4));
     asm.place(ip6);
-    header6(&mut asm, maps, &labels);
-    forward(&mut asm, maps, &labels, Family::V6);
+    header6(&mut asm, &labels);
+    destination::follow(&mut asm, maps, &labels, Family::V6);
+    flow6(&mut asm, maps, &labels);
+    forward(&mut asm, maps, &labels, (Family::V6, Kind::Flow6));
     for (label, counter) in [(stale, port::STALE), (exception, port::EXCEPTIONS)] {
         asm.place(label).load_map_value(Reg::R1, maps.port).mov(Reg::R2, 1);
         asm.atomic_add(Reg::R1, counter, Reg::R2).jump(to_up);
@@ -49,8 +55,8 @@ fn begin(asm: &mut Asm, maps: &Maps<'_>, up: Label) {
     asm.load(Size::Double, Reg::R3, Reg::R4, port::MAC).jump_if(Cond::Ne, Reg::R2, Reg::R3, up);
 }
 
-/// Checks the headers of IPv4 and TCP or UDP, and finds the flow's slot: leaves it in `r8`.
-fn header4(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels) {
+/// Checks the header of IPv4. Leaves the length in `r0` and the protocol in `r4`.
+fn header4(asm: &mut Asm, labels: &Labels) {
     let up = labels.up;
     asm.load(Size::Byte, Reg::R2, FRAME, 14).jump_if(Cond::Ne, Reg::R2, 0x45, up);
     asm.load(Size::Half, Reg::R2, FRAME, 20).jump_if(Cond::AnySet, Reg::R2, wire_order(FRAGMENT), up);
@@ -66,23 +72,27 @@ fn header4(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels) {
     }
     fold_wide(asm, Reg::R1, Reg::R2);
     asm.jump_if(Cond::Ne, Reg::R1, 0xffff, up);
-    asm.load(Size::Byte, Reg::R2, FRAME, 15).load(Size::Byte, PROTOCOL, FRAME, 23);
-    transport(asm, up, 34, 20);
+    asm.load(Size::Byte, PROTOCOL, FRAME, 23);
+}
+
+/// Checks the header of TCP or UDP behind IPv4, and finds the flow's slot: leaves it in `r8`.
+fn flow4(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels) {
+    transport(asm, labels.up, 34, 20);
+    asm.load(Size::Byte, Reg::R2, FRAME, 15);
     rest_of_key(asm, Reg::R2, 34);
-    let at = Family::V4;
     asm.load(Size::Double, Reg::R1, FRAME, 26);
     asm.store(Size::Double, Reg::R10, KEY0, Reg::R1);
     hash_first(asm, maps, Reg::R1);
     hash_next(asm, Reg::R1, PORT_KEY, maps.secret[1]);
-    find(asm, maps, labels, at, |asm, slot_at, miss| {
+    find(asm, maps, labels, Kind::Flow4, |asm, slot_at, miss| {
         asm.load(Size::Double, Reg::R1, Reg::R0, slot_at).load(Size::Double, Reg::R2, Reg::R10, KEY0);
         asm.jump_if(Cond::Ne, Reg::R1, Reg::R2, miss);
     });
-    asm.load(Size::Byte, Reg::R2, FRAME, 22).jump_if(Cond::Le, Reg::R2, 1, labels.exception);
+    asm.load(Size::Byte, Reg::R2, FRAME, Family::V4.ttl_at()).jump_if(Cond::Le, Reg::R2, 1, labels.exception);
 }
 
-/// Checks the headers of IPv6 and TCP or UDP, and finds the flow's slot: leaves it in `r8`.
-fn header6(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels) {
+/// Checks the header of IPv6. Leaves the length in `r0` and the protocol in `r4`.
+fn header6(asm: &mut Asm, labels: &Labels) {
     let up = labels.up;
     need(asm, 14 + 40 + 8, up);
     asm.load(Size::Byte, Reg::R3, FRAME, 14).mov(Reg::R2, Reg::R3);
@@ -91,10 +101,15 @@ fn header6(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels) {
     asm.alu(Alu::Add, LENGTH, 40);
     asm.mov(Reg::R2, FRAME).alu(Alu::Add, Reg::R2, LENGTH).alu(Alu::Add, Reg::R2, 14);
     asm.jump_if(Cond::Gt, Reg::R2, Reg::R5, up).jump_if(Cond::Lt, Reg::R2, Reg::R5, up);
-    asm.load(Size::Byte, Reg::R2, FRAME, 15).alu(Alu::Shr, Reg::R2, 4).alu(Alu::Shl, Reg::R3, 4);
-    asm.alu(Alu::Or, Reg::R2, Reg::R3).alu(Alu::And, Reg::R2, 0xff);
     asm.load(Size::Byte, PROTOCOL, FRAME, 20);
-    transport(asm, up, 54, 40);
+}
+
+/// Checks the header of TCP or UDP behind IPv6, and finds the flow's slot: leaves it in `r8`.
+fn flow6(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels) {
+    transport(asm, labels.up, 54, 40);
+    asm.load(Size::Byte, Reg::R2, FRAME, 15).alu(Alu::Shr, Reg::R2, 4);
+    asm.load(Size::Byte, Reg::R3, FRAME, 14).alu(Alu::Shl, Reg::R3, 4);
+    asm.alu(Alu::Or, Reg::R2, Reg::R3).alu(Alu::And, Reg::R2, 0xff);
     rest_of_key(asm, Reg::R2, 54);
     asm.load(Size::Double, Reg::R1, FRAME, 22);
     hash_first(asm, maps, Reg::R1);
@@ -103,7 +118,7 @@ fn header6(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels) {
         hash_next(asm, Reg::R1, Reg::R2, maps.secret[secret]);
     }
     hash_next(asm, Reg::R1, PORT_KEY, maps.secret[1]);
-    find(asm, maps, labels, Family::V6, |asm, slot_at, miss| {
+    find(asm, maps, labels, Kind::Flow6, |asm, slot_at, miss| {
         for (at, in_frame) in [(0, 22), (8, 30), (16, 38), (24, 46)] {
             asm.load(Size::Double, Reg::R1, Reg::R0, slot_at + at).load(
                 Size::Double,
@@ -114,7 +129,7 @@ fn header6(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels) {
             asm.jump_if(Cond::Ne, Reg::R1, Reg::R2, miss);
         }
     });
-    asm.load(Size::Byte, Reg::R2, FRAME, 21).jump_if(Cond::Le, Reg::R2, 1, labels.exception);
+    asm.load(Size::Byte, Reg::R2, FRAME, Family::V6.ttl_at()).jump_if(Cond::Le, Reg::R2, 1, labels.exception);
 }
 
 /// Checks that a whole header of TCP or UDP begins at `l4` in the frame, behind `header` bytes of IP, and that the segment
@@ -162,48 +177,37 @@ fn multiply(asm: &mut Asm, hash: Reg) {
     asm.mov(Reg::R4, hash).alu(Alu::Shr, Reg::R4, 32).alu(Alu::Xor, hash, Reg::R4);
 }
 
-/// Finds the slot of the flow whose hash is in `r1`, and leaves it in `r8`; `differs` goes to its label if the addresses of the
+/// Finds the slot of the key whose hash is in `r1`, and leaves it in `r8`; `differs` goes to its label if the addresses of the
 /// slot so many bytes behind `r0` are others.
-fn find(
-    asm: &mut Asm,
-    maps: &Maps<'_>,
-    labels: &Labels,
-    family: Family,
-    differs: impl Fn(&mut Asm, i16, Label),
-) {
+fn find(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels, kind: Kind, differs: impl Fn(&mut Asm, i16, Label)) {
     let found = asm.label();
     asm.alu(Alu::And, Reg::R1, maps.bucket_mask).store(Size::Word, Reg::R10, INDEX, Reg::R1);
-    asm.load_map(Reg::R1, maps.of(family)).mov(Reg::R2, Reg::R10).alu(Alu::Add, Reg::R2, i32::from(INDEX));
+    asm.load_map(Reg::R1, maps.of(kind)).mov(Reg::R2, Reg::R10).alu(Alu::Add, Reg::R2, i32::from(INDEX));
     asm.call(Helper::MapLookup).jump_if(Cond::Eq, Reg::R0, 0, labels.up);
     for way in 0..slot::WAYS {
-        let (next, at) = (asm.label(), family.way_at(way));
-        asm.load(Size::Double, Reg::R1, Reg::R0, at + family.rest_at());
+        let (next, at) = (asm.label(), kind.way_at(way));
+        asm.load(Size::Double, Reg::R1, Reg::R0, at + kind.rest_at());
         asm.jump_if(Cond::Ne, Reg::R1, PORT_KEY, next);
         differs(asm, at, next);
         asm.alu(Alu::Add, Reg::R0, i32::from(at)).jump(found).place(next);
     }
     asm.jump(labels.up).place(found).mov(SLOT, Reg::R0);
     // The sequence number first, then the key once more: another flow may have got the place in between.
-    asm.load(Size::Word, Reg::R3, SLOT, family.sequence_at());
+    asm.load(Size::Word, Reg::R3, SLOT, kind.sequence_at());
     asm.jump_if(Cond::AnySet, Reg::R3, 1, labels.stale);
     asm.store(Size::Double, Reg::R10, SEQUENCE, Reg::R3).mov(Reg::R0, SLOT);
-    asm.load(Size::Double, Reg::R1, SLOT, family.rest_at()).jump_if(
-        Cond::Ne,
-        Reg::R1,
-        PORT_KEY,
-        labels.stale,
-    );
+    asm.load(Size::Double, Reg::R1, SLOT, kind.rest_at()).jump_if(Cond::Ne, Reg::R1, PORT_KEY, labels.stale);
     differs(asm, 0, labels.stale);
-    asm.load(Size::Word, Reg::R1, SLOT, family.generation_at()).load_map_value(Reg::R2, maps.control);
+    asm.load(Size::Word, Reg::R1, SLOT, kind.generation_at()).load_map_value(Reg::R2, maps.control);
     asm.load(Size::Word, Reg::R2, Reg::R2, ctl::GENERATION);
     asm.jump_if(Cond::Ne, Reg::R1, Reg::R2, labels.stale);
 }
 
 /// Sends the frame in hand by the record in `r8`, if it is for it. Ends the program then.
-fn forward(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels, family: Family) {
+fn forward(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels, (family, kind): (Family, Kind)) {
     // All fields of the record and of its next hop are copied to the stack …
-    asm.load(Size::Half, Reg::R1, SLOT, family.hop_at()).store(Size::Word, Reg::R10, INDEX, Reg::R1);
-    for (at, field) in family.fields().iter().zip(FIELDS) {
+    asm.load(Size::Half, Reg::R1, SLOT, kind.hop_at()).store(Size::Word, Reg::R10, INDEX, Reg::R1);
+    for (at, field) in kind.fields().iter().zip(FIELDS) {
         asm.load(Size::Double, Reg::R1, SLOT, *at).store(Size::Double, Reg::R10, field, Reg::R1);
     }
     asm.load_map(Reg::R1, maps.hops).mov(Reg::R2, Reg::R10).alu(Alu::Add, Reg::R2, i32::from(INDEX));
@@ -215,43 +219,49 @@ fn forward(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels, family: Family) {
     // … and what of them is a question is asked.
     asm.load(Size::Double, LENGTH, Reg::R10, LENGTH_AT).load(Size::Word, Reg::R1, Reg::R10, HOP_AT + MTU);
     asm.jump_if(Cond::Gt, LENGTH, Reg::R1, labels.exception);
-    is_partial(asm, labels.exception, family);
+    is_partial(asm, labels.exception, (family, kind));
     asm.mov(Reg::R2, Reg::R9).load_map(Reg::R1, maps.devices).mov(Reg::R3, 0).call(Helper::RedirectMap);
     asm.jump_if(Cond::Ne, Reg::R0, XDP_REDIRECT, labels.exception);
-    asm.mov(Reg::R1, 1).fetch_add(SLOT, family.packets_at(), Reg::R1);
-    asm.load(Size::Word, Reg::R1, SLOT, family.sequence_at()).load(Size::Double, Reg::R2, Reg::R10, SEQUENCE);
+    asm.mov(Reg::R1, 1).fetch_add(SLOT, kind.packets_at(), Reg::R1);
+    asm.load(Size::Word, Reg::R1, SLOT, kind.sequence_at()).load(Size::Double, Reg::R2, Reg::R10, SEQUENCE);
     asm.jump_if(Cond::Ne, Reg::R1, Reg::R2, labels.stale);
-    asm.load(Size::Double, LENGTH, Reg::R10, LENGTH_AT).atomic_add(SLOT, family.packets_at() + 8, LENGTH);
-    rewrite(asm, family);
+    asm.load(Size::Double, LENGTH, Reg::R10, LENGTH_AT).atomic_add(SLOT, kind.packets_at() + 8, LENGTH);
+    next_link(asm, family);
+    if kind != Kind::Destination {
+        translate(asm, family);
+    }
     asm.mov(Reg::R0, XDP_REDIRECT).exit();
 }
 
 /// Goes to `exception` if the checksum is the sum of the pseudo-header alone, which a device was to complete.
-fn is_partial(asm: &mut Asm, exception: Label, family: Family) {
+fn is_partial(asm: &mut Asm, exception: Label, (family, kind): (Family, Kind)) {
     let (udp, done, l4) = (asm.label(), asm.label(), family.l4_at());
+    asm.load(Size::Double, PROTOCOL, Reg::R10, PROTOCOL_AT);
+    if kind == Kind::Destination {
+        destination::pseudo_header(asm, family, done);
+    }
     asm.mov(Reg::R1, LENGTH).alu(Alu::Sub, Reg::R1, i32::from(l4) - 14).swap16(Reg::R1);
     asm.load(Size::Word, Reg::R2, Reg::R10, PSEUDO).alu(Alu::Add, Reg::R1, Reg::R2);
     fold(asm, Reg::R1, Reg::R2);
-    asm.load(Size::Double, PROTOCOL, Reg::R10, PROTOCOL_AT).jump_if(Cond::Eq, PROTOCOL, UDP, udp);
+    asm.jump_if(Cond::Eq, PROTOCOL, UDP, udp);
     asm.load(Size::Half, Reg::R2, FRAME, l4 + 16).jump_if(Cond::Eq, Reg::R2, Reg::R1, exception).jump(done);
     asm.place(udp).load(Size::Half, Reg::R2, FRAME, l4 + 6).jump_if(Cond::Eq, Reg::R2, Reg::R1, exception);
     asm.place(done);
 }
 
-/// Writes the headers. Everything has been checked.
-fn rewrite(asm: &mut Asm, family: Family) {
+/// Writes the link header and the time to live. Everything has been checked.
+fn next_link(asm: &mut Asm, family: Family) {
     asm.load(Size::Double, Reg::R1, Reg::R10, HOP_AT).store(Size::Double, FRAME, 0, Reg::R1);
     asm.load(Size::Word, Reg::R1, Reg::R10, HOP_AT + 8).store(Size::Word, FRAME, 8, Reg::R1);
-    let hops_at = if family == Family::V4 { 22 } else { 21 };
-    asm.load(Size::Byte, Reg::R1, FRAME, hops_at).alu(Alu::Sub, Reg::R1, 1).store(
-        Size::Byte,
-        FRAME,
-        hops_at,
-        Reg::R1,
-    );
+    let at = family.ttl_at();
+    asm.load(Size::Byte, Reg::R1, FRAME, at).alu(Alu::Sub, Reg::R1, 1).store(Size::Byte, FRAME, at, Reg::R1);
     if family == Family::V4 {
         add_to_checksum(asm, 24, IP_DELTA);
     }
+}
+
+/// Writes addresses and ports, if the record says so.
+fn translate(asm: &mut Asm, family: Family) {
     let plain = asm.label();
     asm.load(Size::Half, Reg::R1, Reg::R10, FLAGS).jump_if(Cond::Eq, Reg::R1, 0, plain);
     let (l4, udp, ports) = (family.l4_at(), asm.label(), asm.label());

@@ -2,14 +2,14 @@
 
 use core::net::IpAddr;
 
-use net::flow::offload::{Ends, OffloadedFlow};
+use net::flow::offload::{Ends, OffloadedFlow, Scope};
 
-use super::layout::{Family, hash};
+use super::layout::{Family, Kind, hash, version};
 
 /// A record, as it is written into a slot.
 #[derive(Debug)]
 pub(super) struct Record {
-    pub(super) family: Family,
+    pub(super) kind: Kind,
     /// The key: addresses, and the word behind them.
     pub(super) key: Vec<u64>,
     /// Deltas of both checksums, and flags behind the hop: it is not known here.
@@ -30,6 +30,9 @@ impl Record {
     pub(super) fn of(flow: &OffloadedFlow) -> Option<Self> {
         let OffloadedFlow { before, after, .. } = flow;
         let family = family(before).filter(|family| self::family(after) == Some(*family))?;
+        if flow.scope == Scope::Destination {
+            return Some(Self::of_destination(family, flow));
+        }
         let rest = rest(flow);
         let mut key = addresses(before);
         let pseudo = fold(sum(&key) + u64::from(u16::from(flow.protocol).to_be()));
@@ -40,7 +43,22 @@ impl Record {
         let l4 = fold(u64::from(changed) + negated(sum(&[u64::from(old_ports)])) + sum(&[u64::from(ports)]));
         let ip = fold(u64::from(changed) + u64::from(TTL_DELTA));
         let flags = if before == after { 0 } else { TRANSLATED };
-        Some(Self { family, key, deltas: [ip, l4], flags, pseudo, ports, addresses: new })
+        Some(Self { kind: family.flow(), key, deltas: [ip, l4], flags, pseudo, ports, addresses: new })
+    }
+
+    /// The record for all packets to a destination: nothing but the time to live changes.
+    fn of_destination(family: Family, flow: &OffloadedFlow) -> Self {
+        let mut key = address(flow.before.dst).to_vec();
+        key.push(u64::from(flow.rcvif) << 48 | version(family));
+        Self {
+            kind: Kind::Destination,
+            key,
+            deltas: [TTL_DELTA, 0],
+            flags: 0,
+            pseudo: 0,
+            ports: 0,
+            addresses: Vec::new(),
+        }
     }
 
     pub(super) fn hash(&self, secret: &[u64; 4]) -> u64 {
@@ -54,6 +72,17 @@ fn family(ends: &Ends) -> Option<Family> {
         (IpAddr::V6(_), IpAddr::V6(_)) => Some(Family::V6),
         _ => None,
     }
+}
+
+/// The words of an address; the second one of IPv4 is 0.
+pub(super) fn address(addr: IpAddr) -> [u64; 2] {
+    let mut bytes = [0; 16];
+    match addr {
+        IpAddr::V4(addr) => bytes[..4].copy_from_slice(&addr.octets()),
+        IpAddr::V6(addr) => bytes = addr.octets(),
+    }
+    let [first, second] = [bytes.first_chunk(), bytes.last_chunk()];
+    [first, second].map(|word| word.map_or(0, |word| u64::from_ne_bytes(*word)))
 }
 
 /// Source and destination, as they are on the wire.

@@ -3,16 +3,17 @@
 //! The table of offloaded flows, in arrays that are mapped into this process: a record is added without a system call.
 #![expect(unsafe_code, reason = "maps are memory that is shared with the kernel; all accesses are atomic")]
 
+use core::net::IpAddr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, TryLockError};
 
-use net::flow::offload::{FlowTable, Forwarded, OffloadedFlow, RecordId, Refused};
+use net::flow::offload::{FlowTable, Forwarded, OffloadedFlow, RecordId, Refused, Scope};
 
-use super::layout::{Family, ctl, hop, port, slot};
-use super::record::Record;
+use super::layout::{Kind, ctl, hop, own_bits, port, slot};
+use super::record::{Record, address};
 use crate::bpf::BpfError;
 use crate::bpf::map::{Array, Devices};
 use crate::sys::mmap::Mapping;
@@ -22,6 +23,7 @@ pub struct Offload {
     pub(super) control: Shared,
     pub(super) v4: Shared,
     pub(super) v6: Shared,
+    pub(super) to: Shared,
     pub(super) hops: Shared,
     pub(super) devices: Devices,
     pub(super) secret: [u64; 4],
@@ -42,6 +44,8 @@ struct State {
     users: Vec<(u32, Option<Hop>)>,
     free: Vec<u16>,
     records: u32,
+    /// Records of destinations among them.
+    destinations: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -60,6 +64,9 @@ struct Hop {
     device: u32,
 }
 
+/// Words of the filter of our own addresses.
+const OWN_WORDS: usize = ctl::OWN_BITS as usize / 64;
+
 /// Interfaces that take part.
 pub(super) const DEVICES_MAX: u32 = 256;
 
@@ -77,15 +84,17 @@ pub(super) struct Maps<'t> {
     pub(super) devices: BorrowedFd<'t>,
     v4: BorrowedFd<'t>,
     v6: BorrowedFd<'t>,
+    to: BorrowedFd<'t>,
     pub(super) secret: &'t [u64; 4],
     pub(super) bucket_mask: i32,
 }
 
 impl Maps<'_> {
-    pub(super) const fn of(&self, family: Family) -> BorrowedFd<'_> {
-        match family {
-            Family::V4 => self.v4,
-            Family::V6 => self.v6,
+    pub(super) const fn of(&self, kind: Kind) -> BorrowedFd<'_> {
+        match kind {
+            Kind::Flow4 => self.v4,
+            Kind::Flow6 => self.v6,
+            Kind::Destination => self.to,
         }
     }
 }
@@ -117,8 +126,9 @@ impl Offload {
             |value: usize, entries: u32| Shared::new(u32::try_from(value).unwrap_or(u32::MAX), entries);
         let offload = Self {
             control: Shared::new(ctl::BYTES, 1)?,
-            v4: array(Family::V4.bucket(), buckets)?,
-            v6: array(Family::V6.bucket(), buckets)?,
+            v4: array(Kind::Flow4.bucket(), buckets)?,
+            v6: array(Kind::Flow6.bucket(), buckets)?,
+            to: array(Kind::Destination.bucket(), buckets)?,
             hops: Shared::new(hop::BYTES, hop::MAX)?,
             devices: Devices::new(DEVICES_MAX)?,
             secret,
@@ -183,6 +193,28 @@ impl Offload {
         Ok(())
     }
 
+    /// Names the addresses of this host and the broadcast addresses of its links. What comes from one of them is left to the stack.
+    pub fn set_own(&self, addrs: impl Iterator<Item = IpAddr>) {
+        let mut filter = [0_u64; OWN_WORDS];
+        for bit in addrs.flat_map(|addr| own_bits(address(addr))) {
+            filter[bit / 64 % OWN_WORDS] |= 1 << (bit % 64);
+        }
+        for (n, word) in filter.into_iter().enumerate() {
+            self.own_word(n).store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an address may be one of [ours](Self::set_own); "no" is certain.
+    #[must_use]
+    pub fn is_own(&self, addr: IpAddr) -> bool {
+        let has = |bit: usize| self.own_word(bit / 64).load(Ordering::Relaxed) >> (bit % 64) & 1 != 0;
+        own_bits(address(addr)).into_iter().all(has)
+    }
+
+    fn own_word(&self, n: usize) -> &AtomicU64 {
+        self.control.word(usize::from(ctl::OWN.unsigned_abs()) + n * 8)
+    }
+
     /// Records that are there now.
     #[must_use]
     pub fn records(&self) -> u32 {
@@ -197,6 +229,7 @@ impl Offload {
             devices: self.devices.as_fd(),
             v4: self.v4.map.as_fd(),
             v6: self.v6.map.as_fd(),
+            to: self.to.map.as_fd(),
             secret: &self.secret,
             bucket_mask: i32::try_from(self.buckets - 1).unwrap_or(0),
         }
@@ -206,53 +239,60 @@ impl Offload {
         self.control.half(ctl::GENERATION.unsigned_abs().into())
     }
 
+    fn count_destinations(&self, state: &mut State, change: impl FnOnce(u32) -> u32) {
+        state.destinations = change(state.destinations);
+        let word = self.control.half(ctl::DESTINATIONS.unsigned_abs().into());
+        word.store(state.destinations, Ordering::Relaxed);
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    const fn slots(&self, family: Family) -> &Shared {
-        match family {
-            Family::V4 => &self.v4,
-            Family::V6 => &self.v6,
+    const fn slots(&self, kind: Kind) -> &Shared {
+        match kind {
+            Kind::Flow4 => &self.v4,
+            Kind::Flow6 => &self.v6,
+            Kind::Destination => &self.to,
         }
     }
 
     fn write(&self, record: &Record, at: usize, hop: u16, generation: u32) {
-        let (family, slots) = (record.family, self.slots(record.family));
+        let (kind, slots) = (record.kind, self.slots(record.kind));
         let field = |offset: i16| at + usize::from(offset.unsigned_abs());
-        let sequence = slots.half(field(family.sequence_at()));
+        let sequence = slots.half(field(kind.sequence_at()));
         let number = sequence.load(Ordering::Relaxed) | 1;
         sequence.store(number, Ordering::Relaxed);
         fence(Ordering::Release);
         let words = record.key.split_last().map(|(rest, addresses)| {
             let addresses = (0..).zip(addresses).map(|(n, word)| (n * 8, *word));
-            addresses.chain([(family.rest_at(), *rest)]).collect::<Vec<_>>()
+            addresses.chain([(kind.rest_at(), *rest)]).collect::<Vec<_>>()
         });
         let [ip, l4] = record.deltas;
         let deltas = join16([ip, l4, hop, record.flags]);
         let sum = join32(record.pseudo.into(), record.ports);
-        let addresses = (0..).zip(&record.addresses).map(|(n, word)| (family.addresses_at() + n * 8, *word));
+        let addresses = (0..).zip(&record.addresses).map(|(n, word)| (kind.addresses_at() + n * 8, *word));
         let rest = [
-            (family.deltas_at(), deltas),
-            (family.sum_at(), sum),
-            (family.packets_at(), 0),
-            (family.packets_at() + 8, 0),
+            (kind.deltas_at(), deltas),
+            (kind.sum_at(), sum),
+            (kind.packets_at(), 0),
+            (kind.packets_at() + 8, 0),
         ];
         for (offset, word) in words.unwrap_or_default().into_iter().chain(addresses).chain(rest) {
             slots.word(field(offset)).store(word, Ordering::Relaxed);
         }
-        slots.half(field(family.generation_at())).store(generation, Ordering::Relaxed);
+        slots.half(field(kind.generation_at())).store(generation, Ordering::Relaxed);
         sequence.store(number.wrapping_add(1), Ordering::Release);
     }
 
     /// A free place for a record.
     fn place(&self, record: &Record) -> Result<usize, Refused> {
-        let (family, slots) = (record.family, self.slots(record.family));
+        let (kind, slots) = (record.kind, self.slots(record.kind));
         let bucket = record.hash(&self.secret) & u64::from(self.buckets - 1);
         let bucket = usize::try_from(bucket).map_err(|_| Refused::Full)?;
-        let first = bucket * family.bucket();
-        let ways = || (0..slot::WAYS).map(|way| first + usize::from(family.way_at(way).unsigned_abs()));
-        let rest = |at: usize| slots.word(at + usize::from(family.rest_at().unsigned_abs()));
+        let first = bucket * kind.bucket();
+        let ways = || (0..slot::WAYS).map(|way| first + usize::from(kind.way_at(way).unsigned_abs()));
+        let rest = |at: usize| slots.word(at + usize::from(kind.rest_at().unsigned_abs()));
         let is_same = |at: &usize| {
             let words = (0..).zip(&record.key).map(|(n, word)| (n * 8, word));
             words.into_iter().all(|(offset, word)| slots.word(at + offset).load(Ordering::Relaxed) == *word)
@@ -314,18 +354,21 @@ impl FlowTable for Writer {
         let hop = offload.hop_of(&mut state, hop).ok_or(Refused::HopsFull)?;
         state.users[usize::from(hop)].0 += 1;
         state.records += 1;
+        if record.kind == Kind::Destination {
+            offload.count_destinations(&mut state, |n| n.saturating_add(1));
+        }
         offload.inserted.fetch_add(1, Ordering::SeqCst);
         offload.write(&record, at, hop, flow.generation);
         drop(state);
-        let bytes = usize::from(record.family.bytes().unsigned_abs());
+        let bytes = usize::from(record.kind.bytes().unsigned_abs());
         let at = u32::try_from(at / bytes).unwrap_or(u32::MAX);
-        Ok(RecordId { is_ip4: record.family == Family::V4, at })
+        Ok(RecordId { scope: flow.scope, is_ip4: flow.before.src.is_ipv4(), at })
     }
 
     fn counted(&self, record: RecordId) -> Forwarded {
-        let (family, at) = place_of(record);
-        let slots = self.0.slots(family);
-        let at = at + usize::from(family.packets_at().unsigned_abs());
+        let (kind, at) = place_of(record);
+        let slots = self.0.slots(kind);
+        let at = at + usize::from(kind.packets_at().unsigned_abs());
         Forwarded {
             packets: slots.word(at).load(Ordering::Relaxed),
             bytes: slots.word(at + 8).load(Ordering::Relaxed),
@@ -333,18 +376,21 @@ impl FlowTable for Writer {
     }
 
     fn remove(&mut self, record: RecordId) {
-        let (family, at) = place_of(record);
-        let (offload, slots) = (&*self.0, self.0.slots(family));
+        let (kind, at) = place_of(record);
+        let (offload, slots) = (&*self.0, self.0.slots(kind));
         let mut state = offload.lock();
-        let hop = slots.word(at + usize::from(family.deltas_at().unsigned_abs())).load(Ordering::Relaxed);
-        let sequence = slots.half(at + usize::from(family.sequence_at().unsigned_abs()));
+        let hop = slots.word(at + usize::from(kind.deltas_at().unsigned_abs())).load(Ordering::Relaxed);
+        let sequence = slots.half(at + usize::from(kind.sequence_at().unsigned_abs()));
         let number = sequence.load(Ordering::Relaxed);
         if number & 1 != 0 {
             return;
         }
         sequence.store(number.wrapping_add(1), Ordering::SeqCst);
-        slots.word(at + usize::from(family.rest_at().unsigned_abs())).store(0, Ordering::Relaxed);
+        slots.word(at + usize::from(kind.rest_at().unsigned_abs())).store(0, Ordering::Relaxed);
         state.records = state.records.saturating_sub(1);
+        if kind == Kind::Destination {
+            offload.count_destinations(&mut state, |n| n.saturating_sub(1));
+        }
         let hop = split16(hop)[2];
         let freed = state.users.get_mut(usize::from(hop)).and_then(|(users, of)| {
             *users = users.saturating_sub(1);
@@ -428,9 +474,13 @@ impl Shared {
     }
 }
 
-fn place_of(record: RecordId) -> (Family, usize) {
-    let family = if record.is_ip4 { Family::V4 } else { Family::V6 };
-    (family, record.at as usize * usize::from(family.bytes().unsigned_abs()))
+fn place_of(record: RecordId) -> (Kind, usize) {
+    let kind = match (record.scope, record.is_ip4) {
+        (Scope::Destination, _) => Kind::Destination,
+        (Scope::Flow, true) => Kind::Flow4,
+        (Scope::Flow, false) => Kind::Flow6,
+    };
+    (kind, record.at as usize * usize::from(kind.bytes().unsigned_abs()))
 }
 
 fn join16(parts: [u16; 4]) -> u64 {

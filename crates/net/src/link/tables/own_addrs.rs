@@ -62,6 +62,12 @@ impl Own {
         }
     }
 
+    /// Lists our own addresses and our links' broadcast addresses.
+    pub fn all(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let v4 = self.v4.iter().chain(&self.broadcasts).map(|addr| Ipv4Addr::from_bits(*addr).into());
+        v4.chain(self.v6.iter().map(|addr| Ipv6Addr::from_bits(*addr).into()))
+    }
+
     /// Whether `addr` is a broadcast address of one of our links.
     #[must_use]
     pub fn is_broadcast(&self, addr: Ipv4Addr) -> bool {

@@ -54,7 +54,7 @@ pub use ipfix::IpfixStatus;
 pub use link::{DefaultRouter, Learned, LearnedLink, OnLinkPrefix, Preference};
 pub use monitor::{Jitter, Latencies, Latency, Monitored};
 pub use neighbour::{Neighbour, NeighbourRequest, NeighbourState};
-pub use offload::{OffloadInfo, OffloadedEnds, OffloadedFlow};
+pub use offload::{OffloadInfo, OffloadScope, OffloadedEnds, OffloadedFlow};
 pub use ping::{PingEvent, PingRequest};
 pub use program::{Program, ProgramCounters, ProgramSocket, ProgramSocketKind, ProgramSockets, Programs};
 pub use ring::{Ring, RingChange, Steering};

@@ -6,15 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::Mac;
 
-/// A flow whose packets its driver forwards.
+/// Packets that a record is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
+pub enum OffloadScope {
+    /// Packets of one flow.
+    Flow,
+    /// All packets to a destination: nothing but the route decides about them.
+    Destination,
+}
+
+/// A flow whose packets its driver forwards, or all flows to a destination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct OffloadedFlow {
     /// The CPU that owns it.
     pub cpu: u32,
-    /// Protocol: 6 for TCP, 17 for UDP.
+    /// Packets that these are.
+    pub scope: OffloadScope,
+    /// Protocol: 6 for TCP, 17 for UDP; 0 for all to a destination.
     pub protocol: u8,
-    /// Addresses and ports of its packets as they come.
+    /// Addresses and ports of its packets as they come; of all to a destination, that alone.
     pub before: OffloadedEnds,
     /// Addresses and ports of its packets as they leave.
     pub after: OffloadedEnds,

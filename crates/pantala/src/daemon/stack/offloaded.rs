@@ -1,10 +1,10 @@
 //! `netstat -O`: flows that drivers forward.
 
-use net::flow::offload::Ends;
+use net::flow::offload::{Ends, Scope};
 use net::flow::offloader::Listed;
 
 use super::super::control::Control;
-use crate::api::{Error, OffloadedEnds, OffloadedFlow};
+use crate::api::{Error, OffloadScope, OffloadedEnds, OffloadedFlow};
 
 impl Control {
     /// Lists so many flows of each CPU.
@@ -21,6 +21,10 @@ impl Control {
         let [a, b, c, d, e, f, ..] = flow.link;
         OffloadedFlow {
             cpu,
+            scope: match flow.scope {
+                Scope::Flow => OffloadScope::Flow,
+                Scope::Destination => OffloadScope::Destination,
+            },
             protocol: flow.protocol,
             before: ends(&flow.before),
             after: ends(&flow.after),
