@@ -33,6 +33,10 @@ pub struct Link {
     pub queues: (u32, u32),
     /// The XDP program on it.
     pub xdp: Option<XdpAttached>,
+    /// The text that administrators and programs may give it (`ip link set dev NAME alias TEXT`).
+    pub alias: Option<String>,
+    /// Whether its wire carries, up or not; none as long as its driver has said nothing of it.
+    pub carrier: Option<bool>,
 }
 
 /// Flags of an interface (`IFF_…` of `linux/if.h`).
@@ -207,6 +211,14 @@ impl Rtnetlink {
         self.change(name, "set carrier", |m| m.attr(libc::IFLA_CARRIER, &[u8::from(on)]))
     }
 
+    /// Sets the text that describes it, at most [`ALIAS_MAX`] bytes.
+    ///
+    /// # Errors
+    /// [`NetlinkError::Refused`] if it is longer.
+    pub fn set_alias(&mut self, name: &str, text: &str) -> Result<(), NetlinkError> {
+        self.change(name, "set its alias", |m| m.attr(libc::IFLA_IFALIAS, text.as_bytes()))
+    }
+
     /// Renames an interface.
     ///
     /// # Errors
@@ -311,7 +323,17 @@ fn parse(body: &[u8]) -> Option<Link> {
             number(libc::IFLA_NUM_TX_QUEUES).unwrap_or(1),
         ),
         xdp: attr(rest, libc::IFLA_XDP).and_then(parse_xdp),
+        alias: attr(rest, libc::IFLA_IFALIAS).map(text),
+        carrier: carrier(rest),
     })
+}
+
+/// The operational state is unknown (RFC 2863 §3.1.14) until a driver has changed the carrier.
+fn carrier(rest: &[u8]) -> Option<bool> {
+    const UNKNOWN: u8 = 0;
+    let byte = |kind| attr(rest, kind).and_then(|value| value.first().copied());
+    byte(libc::IFLA_OPERSTATE).filter(|state| *state != UNKNOWN)?;
+    byte(libc::IFLA_CARRIER).map(|carries| carries != 0)
 }
 
 /// Reads `IFLA_LINKINFO`. A TAP with one queue has no number of queues.
@@ -349,6 +371,8 @@ fn missing(name: &str) -> NetlinkError {
     NetlinkError::NoSuchLink(name.to_owned())
 }
 
+/// The longest alias, bytes (`IFALIASZ`, which counts a zero behind it).
+pub const ALIAS_MAX: usize = 255;
 /// Length of `struct ifinfomsg`.
 const IFINFO: usize = 16;
 const IFLA_TUN_NUM_QUEUES: u16 = 8;

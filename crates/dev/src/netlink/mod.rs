@@ -21,7 +21,7 @@ use crate::sys::sockopt;
 use message::{Message, answers, attr, text};
 
 pub use addr::Address;
-pub use link::{Link, LinkFlags, Veth, VethEnd, XdpAttachMode, XdpAttached};
+pub use link::{ALIAS_MAX, Link, LinkFlags, Veth, VethEnd, XdpAttachMode, XdpAttached};
 pub use monitor::{LinkChanges, LinkMonitor};
 pub use netdev::{XdpFeatures, xdp_features};
 pub use route::Route;

@@ -110,7 +110,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A TAP or TUN interface. It goes when all queues are closed, unless it existed before.
+/// A TAP or TUN interface. It goes when all queues are closed, unless it is persistent.
 #[derive(Debug)]
 pub struct Tap {
     /// Its name.
@@ -200,6 +200,14 @@ impl Tap {
     /// [`TunError::Refused`].
     pub fn set_persistent(&self, stays: bool) -> Result<(), TunError> {
         self.on_first(|q| q.ioctl_value(libc::TUNSETPERSIST, u32::from(stays)), "set persistence")
+    }
+
+    /// Lets the user `uid` attach queues to it, and processes with `CAP_NET_ADMIN`. Without an owner every user may.
+    ///
+    /// # Errors
+    /// [`TunError::Refused`]: the user namespace has no such user.
+    pub fn set_owner(&self, uid: u32) -> Result<(), TunError> {
+        self.on_first(|q| q.ioctl_value(libc::TUNSETOWNER, uid), "set its owner")
     }
 
     fn on_first(
@@ -329,7 +337,7 @@ impl TapQueue {
 
     /// A request whose argument is a number, not a pointer.
     fn ioctl_value(&self, request: libc::Ioctl, value: u32) -> io::Result<()> {
-        // SAFETY: the two requests of this kind (TUNSETOFFLOAD, TUNSETPERSIST) touch no memory of ours.
+        // SAFETY: the requests of this kind (TUNSETOFFLOAD, TUNSETPERSIST, TUNSETOWNER) touch no memory of ours.
         check(unsafe { libc::ioctl(self.fd.as_raw_fd(), request, libc::c_ulong::from(value)) })
     }
 }

@@ -10,6 +10,7 @@ use pkt::PageKind;
 
 use super::control::Control;
 use super::cpus::Cpus;
+use super::device::twin::{self, Instance};
 use super::device::{self, Workshop};
 use super::dhcp::Dhcp;
 use super::dhcp6_clients::Dhcp6;
@@ -64,6 +65,7 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         users: device::SocketUsers::of(&config),
         patience: device::takeover::PATIENCE,
         offload: cpus.offload.clone(),
+        instance: Instance::of(source.as_ref().map(|source| source.file.as_path())),
     };
     // Before devices are opened, so that none goes unseen.
     let monitor = LinkMonitor::open().map_err(|why| system("listen to changes of interfaces")(why.into()))?;
@@ -104,7 +106,10 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         tables: Arc::default(),
     };
     match open_all(&mut control, config) {
-        Ok(learning) => Ok((control, learning)),
+        Ok(learning) => {
+            twin::remove_orphans(&mut control.workshop, &control.attached);
+            Ok((control, learning))
+        }
         Err(why) => {
             if let Err(also) = control.shut_down() {
                 log::warning(&format!("not everything was put back: {also}"));

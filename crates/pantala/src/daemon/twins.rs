@@ -1,11 +1,12 @@
 //! Twins: interfaces of the kernel with the addresses of ours. What nothing here wants goes there.
 //!
-//! A twin is a TAP that is not persistent, so it goes with the daemon however that ends. This stack resolves neighbours and
-//! detects duplicates; the kernel is told not to configure itself.
+//! A twin is a TAP that outlives a killed daemon, without carrier ([`super::device::twin`]): the next one begins with what the kernel
+//! has, and changes what differs. This stack resolves neighbours and detects duplicates; the kernel is told not to configure
+//! itself.
 
 use std::collections::BTreeMap;
 
-use dev::netlink::{NetlinkError, Rtnetlink};
+use dev::netlink::{LinkFlags, NetlinkError, Rtnetlink};
 use dev::sys::sysctl;
 use ipnet::IpNet;
 use net::tables::{IfIndex, Ifnet, PREFIX_LEN};
@@ -30,10 +31,10 @@ const QUIET: &[(&str, u8)] = &[
 /// Twins as they were set last, by their number.
 pub(super) type Twins = BTreeMap<IfIndex, Mirrored>;
 
-/// The state of a twin, as it was given last.
+/// The state of a twin, as the kernel had it first, and as it was given last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mirrored {
-    /// The kernel's number of the interface: another one knows nothing yet.
+    /// The kernel's number of the interface: another one has its own state.
     kernels: u32,
     mac: Option<Mac>,
     mtu: u32,
@@ -75,7 +76,15 @@ impl Control {
             let wanted = wanted(interface, ifnet, *number);
             let has = self.twins.entry(twin.index).or_default();
             if has.kernels != *number {
-                *has = Mirrored { kernels: *number, ..Mirrored::default() };
+                match Mirrored::read(&mut self.workshop.netlink, host) {
+                    Ok(read) if read.kernels == *number => *has = read,
+                    // Another has its name by now.
+                    Ok(_) => continue,
+                    Err(why) => {
+                        log::error(&format!("{host}, the twin of {of}: {why}"));
+                        continue;
+                    }
+                }
             }
             if *has != wanted
                 && let Err(why) = give(&mut self.workshop.netlink, host, has, &wanted)
@@ -83,6 +92,27 @@ impl Control {
                 log::error(&format!("{host}, the twin of {of}, is not as its interface is: {why}"));
             }
         }
+    }
+}
+
+impl Mirrored {
+    /// Reads what the kernel has.
+    fn read(netlink: &mut Rtnetlink, host: &str) -> Result<Self, NetlinkError> {
+        let link = netlink.link(host)?;
+        let all = netlink.addresses()?;
+        let is_up = link.flags.contains(LinkFlags::UP);
+        let mut addresses: Vec<IpNet> =
+            all.iter().filter(|own| own.ifindex == link.index).map(|own| own.net).collect();
+        addresses.sort_unstable();
+        Ok(Self {
+            kernels: link.index,
+            mac: link.mac.map(wire::ether::Mac).map(Mac),
+            mtu: link.mtu,
+            is_up,
+            // A TAP forgets it while it is down.
+            has_carrier: link.carrier.filter(|_| is_up),
+            addresses,
+        })
     }
 }
 

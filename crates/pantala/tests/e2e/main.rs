@@ -137,6 +137,7 @@ harness::main![
     tun,
     tunnels,
     twins,
+    twins::killed,
     vxlan,
     web,
     why,

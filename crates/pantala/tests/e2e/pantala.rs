@@ -113,9 +113,19 @@ impl Pantala {
     }
 
     /// Ends as by a crash, and starts again with the same configuration.
-    pub(crate) fn killed_and_started_again(mut self, netns: &Netns) -> Self {
+    pub(crate) fn killed_and_started_again(self, netns: &Netns) -> Self {
+        self.killed().started_again(netns)
+    }
+
+    /// Ends it as by a crash.
+    pub(crate) fn killed(mut self) -> Self {
         self.signal(Signal::KILL);
         self.wait();
+        self
+    }
+
+    /// Starts it again in its folder, after it has ended.
+    pub(crate) fn started_again(mut self, netns: &Netns) -> Self {
         let folder = core::mem::replace(&mut self.folder, Folder::new());
         Self::start_in(netns, folder, &[])
     }

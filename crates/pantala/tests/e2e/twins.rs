@@ -1,5 +1,7 @@
 //! Twins: the kernel beside pantala on an interface, with its addresses.
 
+pub(crate) mod killed;
+
 use core::net::IpAddr;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -222,9 +224,9 @@ fn a_twin_follows_its_interface_and_goes_with_pantala() {
         other_end.set_up("eth0", is_up).unwrap();
         until_right("carrier", has_carrier, |has| *has == is_up);
     }
-    lab.pantala().signal(Signal::KILL);
+    lab.pantala().signal(Signal::TERM);
     lab.pantala_mut().wait();
-    assert!(lab.router.netlink().unwrap().link("if2").is_err(), "it goes with the process");
+    assert!(lab.router.netlink().unwrap().link("if2").is_err(), "it goes with pantala");
     lab.run_pantala(MORE);
     until("it is there again", || lab.router.netlink().unwrap().link("if2").ok());
     let without = lab.config("").replace("punt = true", "");

@@ -89,8 +89,7 @@ pub(super) fn open(
             nic,
             _groups: groups(interface, &link, mac),
             put_back: Some(put_back),
-            in_process: None,
-            memif: None,
+            ..Hold::default()
         },
     })
 }

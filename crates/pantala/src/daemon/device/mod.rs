@@ -10,6 +10,7 @@ mod restore;
 mod steering;
 pub(crate) mod takeover;
 mod tap;
+pub(super) mod twin;
 pub(crate) mod xdp;
 
 use core::hash::Hasher;
@@ -42,6 +43,7 @@ pub(crate) use memif::SocketUsers;
 use restore::PutBack;
 use steering::Programmed;
 pub(crate) use steering::Steering;
+use twin::{Instance, Twin};
 
 /// The MTU of a device that does not say.
 const MTU: u32 = 1500;
@@ -70,6 +72,8 @@ pub(crate) struct Workshop {
     pub(crate) patience: Duration,
     /// Flows that drivers forward.
     pub(crate) offload: FlowOffload,
+    /// The mark of what it leaves in the kernel when it is killed, and takes over at the next start.
+    pub(crate) instance: Instance,
 }
 
 impl Workshop {
@@ -94,6 +98,7 @@ impl Workshop {
             busy_poll: false,
             patience: Duration::ZERO,
             offload: FlowOffload::default(),
+            instance: Instance::default(),
         }
     }
 
@@ -157,6 +162,8 @@ pub(crate) struct Hold {
     _groups: Option<Promisc>,
     /// The XDP program, if it runs in this process.
     in_process: Option<InProcess>,
+    /// The kernel's twin of another interface, which it is.
+    twin: Option<Twin>,
     put_back: Option<PutBack>,
 }
 
@@ -175,6 +182,7 @@ impl Hold {
     pub(crate) fn forsake(&mut self) {
         self.nic.iter_mut().for_each(Programmed::forsake);
         self.put_back.iter_mut().for_each(PutBack::forsake);
+        self.twin.iter_mut().for_each(Twin::forsake);
     }
 }
 

@@ -13,6 +13,7 @@ use net::tables::Rxcsum;
 use super::super::cpus::NewRing;
 use super::super::log;
 use super::super::twins;
+use super::twin::{self, Twin};
 use super::{
     Facts, Hold, MTU, Opened, PutBack, Steering, Workshop, caps, refused, rxcsum, stable_mac, takeover,
 };
@@ -34,6 +35,9 @@ pub(super) fn open(
 ) -> Result<Opened, StackError> {
     let no = |why: &dyn core::fmt::Display| refused(interface, why);
     let count = interface.rings.unwrap_or(workshop.cpus);
+    if interface.twin_of.is_some() {
+        twin::is_free_or_ours(interface, host, workshop)?;
+    }
     let mut tap = open_when_free(layer, host, count as usize, workshop.patience).map_err(|why| no(&why))?;
     if interface.xdp.is_some() {
         // Its program is to see whole frames with whole checksums.
@@ -43,12 +47,18 @@ pub(super) fn open(
     let steering = Steering::ask(workshop.cpus, &map, || steer(&tap, &map, link_of(layer)));
     let mut put_back = PutBack::new(host).map_err(|why| no(&why))?;
     let mtu = interface.mtu.unwrap_or(MTU);
-    put_back.set_mtu(mtu).map_err(|why| no(&why))?;
-    match interface.twin_of {
-        // It comes up with the addresses of its interface.
-        Some(_) => twins::quiet(host),
-        None => put_back.set_up().map_err(|why| no(&why))?,
-    }
+    // A twin gets the MTU of its interface, comes up with its addresses, and goes at the end.
+    let twin = match interface.twin_of.as_deref() {
+        Some(of) => {
+            twins::quiet(host);
+            Some(Twin::keep(of, &tap, workshop).map_err(|why| no(&why))?)
+        }
+        None => {
+            put_back.set_mtu(mtu).map_err(|why| no(&why))?;
+            put_back.set_up().map_err(|why| no(&why))?;
+            None
+        }
+    };
     // A process that may use a TAP of another may not change it.
     if let Err(why) = put_back.lengthen_queue(QUEUE_LEN) {
         log::warning(&format!("the queue of {host} is not longer, so bursts may be dropped: {why}"));
@@ -73,7 +83,7 @@ pub(super) fn open(
         umem: None,
         host: Some((host.to_owned(), link.index)),
     };
-    Ok(Opened { facts, rings, hold: Hold { put_back: Some(put_back), ..Hold::default() } })
+    Ok(Opened { facts, rings, hold: Hold { put_back: Some(put_back), twin, ..Hold::default() } })
 }
 
 /// Opens a TAP or TUN. The kernel takes it from a process that was killed in its own time: that is waited for.

@@ -2,12 +2,12 @@
 
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::net::UdpSocket;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
+use std::time::Instant;
 
 use dev::netns::Netns;
 
@@ -20,7 +20,8 @@ const PORTS: [u16; 2] = [4443, 4446];
 
 /// Datagrams to one address, until the value is dropped.
 pub(super) struct Flow {
-    sent: Arc<AtomicUsize>,
+    /// The time of each datagram.
+    sent: Arc<Mutex<Vec<Instant>>>,
     arrived: Arc<Mutex<Vec<bool>>>,
     _stop: Sender<()>,
 }
@@ -35,14 +36,15 @@ impl Flow {
             let arrived = Arc::downgrade(&arrived);
             thread::spawn(move || receive(&socket, &arrived));
         }
-        let sent = Arc::<AtomicUsize>::default();
+        let sent = Arc::<Mutex<Vec<Instant>>>::default();
         let (stop, stopped) = channel();
         let socket = from.run(|| UdpSocket::bind((any, 0))).unwrap().unwrap();
-        let count = Arc::clone(&sent);
+        let times = Arc::clone(&sent);
         let to: SocketAddr = at(to, port);
         thread::spawn(move || {
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                let number = count.fetch_add(1, Ordering::Relaxed);
+                let number = times.lock().unwrap().len();
+                times.lock().unwrap().push(Instant::now());
                 let _ = socket.send_to(&number.to_be_bytes(), to);
             }
         });
@@ -51,13 +53,20 @@ impl Flow {
 
     /// Datagrams that were sent.
     pub(super) fn sent(&self) -> usize {
-        self.sent.load(Ordering::Relaxed)
+        self.sent.lock().unwrap().len()
     }
 
     /// Datagrams of these numbers that have not arrived.
     pub(super) fn lost(&self, numbers: Range<usize>) -> usize {
         let arrived = self.arrived.lock().unwrap();
         numbers.filter(|number| arrived.get(*number) != Some(&true)).count()
+    }
+
+    /// When the last datagram of these numbers was sent that has not arrived.
+    pub(super) fn last_lost(&self, mut numbers: Range<usize>) -> Option<Instant> {
+        let arrived = self.arrived.lock().unwrap();
+        let last = numbers.rfind(|number| arrived.get(*number) != Some(&true))?;
+        self.sent.lock().unwrap().get(last).copied()
     }
 }
 
