@@ -171,10 +171,18 @@ fn twins_of_a_killed_pantala_that_nothing_needs_are_removed_and_those_of_others_
     lab.pantala = lab.pantala.take().map(Pantala::killed);
     let said = up_fails(&lab.router, lab.pantala().folder());
     assert!(said.err.contains("/etc/other.toml"), "{said:?}");
-    // What it cannot do it does not begin: the one of the run before waits for a start that succeeds.
-    lab.pantala().rewrite_config(&lab.config(MORE).replace("punt = true", ""));
+    // The one of the run before waits for a start that succeeds.
+    assert!(link(&lab, "new").is_some());
+    lab.pantala().rewrite_config(&lab.config(MORE).replace("punt = true", "punt = \"newer\""));
     start_again(&mut lab);
     assert!(link(&lab, "new").is_none() && link(&lab, "kept").is_some() && link(&lab, "other").is_some());
+    // A start that has taken it over, and fails, removes it.
+    lab.pantala = lab.pantala.take().map(Pantala::killed);
+    let config = lab.config(MORE).replace("punt = true", "punt = \"newer\"");
+    lab.pantala().rewrite_config(&(config + "[[interface]]\nname = \"no\"\ndevice = \"tap:lo\"\n"));
+    let said = up_fails(&lab.router, lab.pantala().folder());
+    assert!(said.err.contains("interface lo is no TAP"), "{said:?}");
+    assert!(link(&lab, "newer").is_none(), "{said:?}");
 }
 
 harness::tests![
