@@ -105,18 +105,13 @@ pub(crate) fn bring_up(source: Option<Source>, config: Config) -> Result<(Contro
         manager: Arc::default(),
         tables: Arc::default(),
     };
-    match open_all(&mut control, config) {
-        Ok(learning) => {
-            twin::remove_orphans(&mut control.workshop, &control.attached);
-            Ok((control, learning))
-        }
-        Err(why) => {
-            if let Err(also) = control.shut_down() {
-                log::warning(&format!("not everything was put back: {also}"));
-            }
-            Err(why)
-        }
+    let opened = open_all(&mut control, config);
+    if opened.is_err()
+        && let Err(also) = control.shut_down()
+    {
+        log::warning(&format!("not everything was put back: {also}"));
     }
+    opened.map(|learning| (control, learning))
 }
 
 fn log_memory(cpus: usize, each: usize, pages: PageKind) {
@@ -147,6 +142,7 @@ fn nothing_of(config: &Config) -> Config {
 fn open_all(control: &mut Control, config: Config) -> Result<Learning, StackError> {
     let learning = control.listen_to_routers().map_err(|why| StackError::Netisr(why.error))?;
     control.go_over(config, reload::Scope::All).map_err(|failure| failure.why)?;
+    twin::remove_orphans(&mut control.workshop, &control.attached);
     Ok(learning)
 }
 
