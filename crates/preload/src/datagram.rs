@@ -159,7 +159,7 @@ pub(crate) unsafe fn receive(
     }
 }
 
-/// Takes the first error of a socket's queue, and returns the destination of its datagram, whose bytes are not kept.
+/// Takes the first error of a socket's queue: the bytes of its datagram, as far as an ICMP error quotes them, and its destination.
 ///
 /// # Safety
 /// `message` is as `recvmsg(2)` needs it.
@@ -168,15 +168,37 @@ unsafe fn receive_error(
     name: &Name,
     message: &mut msghdr,
 ) -> (isize, Option<SocketAddr>) {
-    let report = match datagram::take_report(fd, name) {
-        Ok(report) => report,
+    let told = match datagram::take_report(fd, name) {
+        Ok(told) => told,
         Err(why) => return (sys::fail(why) as isize, None),
     };
-    let (place, room) = (message.msg_control, message.msg_controllen);
-    message.msg_flags = libc::MSG_ERRQUEUE;
     // SAFETY: the caller's promise.
-    unsafe { control::write(&Control::of_report(&report, room), message, place) };
-    (0, Some(report.to))
+    let left = unsafe { copy(told.bytes(), message) };
+    let (place, room) = (message.msg_control, message.msg_controllen);
+    message.msg_flags = libc::MSG_ERRQUEUE | if left > 0 { libc::MSG_TRUNC } else { 0 };
+    // SAFETY: the caller's promise.
+    unsafe { control::write(&Control::of_report(&told.report, room), message, place) };
+    ((told.bytes().len() - left).cast_signed(), Some(told.report.to))
+}
+
+/// Copies bytes into the buffers of `message`, and returns the number of those that have no room.
+///
+/// # Safety
+/// `message` is as `recvmsg(2)` needs it.
+unsafe fn copy(bytes: &[u8], message: &msghdr) -> usize {
+    if message.msg_iov.is_null() || message.msg_iovlen >= BUFFERS_MAX {
+        return bytes.len();
+    }
+    // SAFETY: the caller's promise.
+    let buffers = unsafe { slice::from_raw_parts(message.msg_iov, message.msg_iovlen) };
+    let mut rest = bytes;
+    for buffer in buffers {
+        let (now, behind) = rest.split_at(rest.len().min(buffer.iov_len));
+        // SAFETY: the caller's promise.
+        unsafe { core::ptr::copy_nonoverlapping(now.as_ptr(), buffer.iov_base.cast(), now.len()) };
+        rest = behind;
+    }
+    rest.len()
 }
 
 /// Receives a message; `None` for one about an error that was told already.

@@ -15,8 +15,8 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 use wire::program::{
-    Group, INFO_LEN, Options, REPLY_LEN, REPORT_LEN, REQUEST_LEN, Reply, Report, Request, SENDERS_LEN,
-    SockOpt, emit_senders, parse_senders, set_thread,
+    Group, INFO_LEN, Options, QUOTE_MAX, REPLY_LEN, REPORT_LEN, REQUEST_LEN, Reply, Report, Request,
+    SENDERS_LEN, SockOpt, emit_senders, parse_senders, set_thread,
 };
 
 /// Settings of `pantala run`.
@@ -123,14 +123,37 @@ pub fn ask_info(id: u64) -> Result<[u8; INFO_LEN], Errno> {
     Ok(info)
 }
 
+/// Bytes behind a reply at the most.
+const BEHIND_MAX: usize = REPORT_LEN + QUOTE_MAX;
+const _: () = assert!(SENDERS_LEN <= BEHIND_MAX && INFO_LEN <= BEHIND_MAX);
+
+/// The report of a datagram that did not arrive, and its bytes as far as an ICMP error quotes them.
+pub struct Undelivered {
+    /// The report.
+    pub report: Report,
+    quote: [u8; QUOTE_MAX],
+    len: usize,
+}
+
+impl Undelivered {
+    /// Returns the bytes of the datagram.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.quote.get(..self.len).unwrap_or(&self.quote)
+    }
+}
+
 /// Takes the first of the queue of errors of a socket of datagrams.
 ///
 /// # Errors
 /// As of [`ask`]; `EAGAIN` if there is none.
-pub fn ask_report(id: u64) -> Result<Report, Errno> {
-    let mut report = [0; REPORT_LEN];
-    ask_with(&Request::Report(id), &[], &mut report)?;
-    Report::parse(&report).ok_or(Errno::AGAIN)
+pub fn ask_report(id: u64) -> Result<Undelivered, Errno> {
+    let mut bytes = [0; BEHIND_MAX];
+    let answer = ask_with(&Request::Report(id), &[], &mut bytes)?;
+    let (report, quote) = bytes.split_first_chunk().ok_or(Errno::AGAIN)?;
+    let report = Report::parse(report).ok_or(Errno::AGAIN)?;
+    let quote = *quote.first_chunk().ok_or(Errno::AGAIN)?;
+    Ok(Undelivered { report, quote, len: usize::try_from(answer.value).unwrap_or(0) })
 }
 
 /// Sets the source filter of a group.
@@ -258,7 +281,7 @@ fn joined<'a>(whole: &'a mut [u8], asked: &[u8], behind: &[u8]) -> Result<&'a [u
 /// Asks on a connection to the daemon. The outer error is of the connection, which is of no use any more.
 fn ask_on(stream: &OwnedFd, asked: &[u8], more: &mut [u8]) -> Result<Result<Answer, Errno>, Errno> {
     again(|| send(stream, asked, SendFlags::NOSIGNAL)).map_err(|_| Errno::NETDOWN)?;
-    let mut bytes = [0; REPLY_LEN + SENDERS_LEN];
+    let mut bytes = [0; REPLY_LEN + BEHIND_MAX];
     let room = bytes.get_mut(..REPLY_LEN + more.len()).ok_or(Errno::INVAL)?;
     let (count, descriptor) =
         again(|| receive(stream, room, RecvFlags::CMSG_CLOEXEC)).map_err(|_| Errno::NETDOWN)?;

@@ -14,12 +14,12 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrAny, getpeername, getsockname, recvmsg, sendmsg, sockopt,
 };
-use wire::program::{HEAD_LEN, Head, NO_ADDR, Name, Report, Request, Transport};
+use wire::program::{HEAD_LEN, Head, NO_ADDR, Name, Request, Transport};
 
 /// Flags of calls about messages.
 pub use libc::{MSG_CTRUNC, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_PEEK, MSG_TRUNC};
 
-use crate::daemon::{ask, ask_report, may_be_ours};
+use crate::daemon::{Undelivered, ask, ask_report, may_be_ours};
 use crate::stream::{self, Taken};
 use crate::{Socket, options};
 
@@ -147,7 +147,7 @@ pub fn take_error(fd: BorrowedFd<'_>, name: &Name) -> Option<Errno> {
 ///
 /// # Errors
 /// `EAGAIN` if there is none.
-pub fn take_report(fd: BorrowedFd<'_>, name: &Name) -> Result<Report, Errno> {
+pub fn take_report(fd: BorrowedFd<'_>, name: &Name) -> Result<Undelivered, Errno> {
     drop_errors(fd, name);
     ask_report(name.id)
 }

@@ -15,7 +15,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 pub use self::head::{Details, HEAD_LEN, Head};
 use self::option::OPTIONS_LEN;
 pub use self::option::{Options, SockOpt};
-pub use self::report::{Icmp, REPORT_LEN, Report};
+pub use self::report::{Icmp, QUOTE_MAX, REPORT_LEN, Report};
 
 /// Bytes of a socket address: family, address, port, scope.
 pub const ADDR_LEN: usize = 23;
@@ -169,7 +169,8 @@ pub enum Request {
         /// A call that receives has met its message: it is sent again only if there was an error.
         receives: bool,
     },
-    /// Takes the first of the queue of errors of a socket of datagrams: [`REPORT_LEN`] bytes come behind the reply, if it is no error.
+    /// Takes the first of the queue of errors of a socket of datagrams: [`REPORT_LEN`] bytes and [`QUOTE_MAX`] come behind the reply,
+    /// if it is no error. Its value is the number of bytes that are quoted of the datagram.
     Report(u64),
     /// A datagram is too long for any packet: the queue of errors gets the MTU of the link on its way.
     TooLong {

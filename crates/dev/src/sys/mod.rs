@@ -7,6 +7,7 @@ pub mod append;
 pub mod caps;
 pub mod carrier;
 pub mod cycles;
+pub mod epoll;
 pub mod ethtool;
 pub mod fdinfo;
 pub mod heap;

@@ -40,7 +40,7 @@ mod sockets;
 pub use self::client::Client;
 pub use self::end::{END, ERRORS, error};
 pub use self::record::{
-    Bind, Command, Connect, Event, Join, Link, Listen, Question, Sender, Setting, Target,
+    Bind, Command, Connect, Event, Join, Link, Listen, Question, Quote, Sender, Setting, Target,
 };
 pub use self::server::Channel;
 pub use self::setting::{apply, prepare, prepare_socket};

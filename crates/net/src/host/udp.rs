@@ -6,6 +6,7 @@
 mod input;
 mod table;
 mod socket;
+mod failures;
 mod batch;
 mod calls;
 mod output;
@@ -14,15 +15,17 @@ mod listing;
 
 pub use self::batch::{Datagram, recv_batch, send_batch};
 pub use self::calls::{
-    Bind, Connect, bind, change, close, connect, failure, listen, local, memberships, read_in_place, ready,
-    recv,
+    Bind, Connect, bind, change, close, connect, failure, failure_with_quote, listen, local, memberships,
+    read_in_place, ready, recv,
 };
 pub(crate) use self::error::{can_have_sent, error};
+pub(super) use self::failures::Failures;
+pub use self::failures::{FAILURES_MAX, QUOTE_MAX};
 pub use self::input::input;
 pub use self::listing::Listed;
 pub(super) use self::output::put_headers;
 pub use self::output::{send, send_to};
-pub use self::socket::{FAILURES_MAX, Failure, Icmp, Id, Ready};
+pub use self::socket::{Failure, Icmp, Id, Ready};
 pub use self::table::{SOCKETS_MAX, Sockets};
 pub use crate::host::dgram::{
     DATAGRAMS_MAX, Listen, MEMBERSHIPS_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX, Received, Settings, To, link_mtu,

@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use pkt::Pkt;
 use wire::Protocol;
 
 use crate::base::four_tuple::FourTuple;
@@ -61,18 +62,18 @@ fn recipient_here(cpu: &Cpu, rcvif: IfIndex, headers: &Headers) -> Recipient {
     cpu.tcp.as_ref().map_or(Recipient::None, |pcbs| pcbs.recipient(&ends))
 }
 
-/// Reports an ICMP error of `from`, received on `ifindex`, to the sender of the quoted packet; false if there is none.
+/// Reports an ICMP error of `from`, received on `ifindex`, to the sender of the packet quoted in `pkt`; false if there is none.
 pub(crate) fn icmp_error(
     cpu: &mut Cpu,
     from: IpAddr,
     ifindex: IfIndex,
-    quoted: &Quoted,
+    (quoted, pkt): (&Quoted, &Pkt),
     message: Message,
 ) -> bool {
     match quoted.protocol {
         Protocol::ICMP | Protocol::ICMP6 => ping::error(cpu, from, quoted, message),
         Protocol::TCP => tcp::error(cpu, ifindex, quoted, message),
-        Protocol::UDP => udp::error(cpu, from, ifindex, quoted, message),
+        Protocol::UDP => udp::error(cpu, from, ifindex, (quoted, pkt), message),
         _ => false,
     }
 }

@@ -241,7 +241,7 @@ impl Datagrams {
             Poll::Pending => {
                 let mut failures = core::iter::from_fn(|| self.udp.take_failure());
                 let error =
-                    failures.find_map(|failure| self.note((registry, held), &failure, options, local));
+                    failures.find_map(|failure| self.note((registry, held), &failure, (options, local)));
                 let Some(error) = error else { return Poll::Pending };
                 (Head { error, ..Head::of(self.ends.remote.unwrap_or(NO_ADDR)) }, 0)
             }
@@ -264,9 +264,8 @@ impl Datagrams {
     fn note(
         &self,
         (registry, held): (&Registry, &Held),
-        failure: &Failure,
-        options: &Options,
-        local: SocketAddr,
+        (failure, quote): &(Failure, Vec<u8>),
+        (options, local): (&Options, SocketAddr),
     ) -> Option<i32> {
         let wants_all = options.is_on(SockOpt::RecvErr);
         let (report, is_hard) = errors::report(failure);
@@ -280,7 +279,7 @@ impl Datagrams {
         if report.icmp.is_none() && report.to.is_ipv4() && !self.is_connected() {
             report.to.set_port(0);
         }
-        if !self.errors.borrow_mut().note(report, is_queued) {
+        if !self.errors.borrow_mut().note(report, quote, is_queued) {
             registry.refuse(&held.process);
         }
         Some(report.error)
@@ -298,7 +297,7 @@ impl Datagrams {
     }
 
     /// Takes the first of the queue of errors. If there are more, the program is told again.
-    pub(super) fn take_report(&self, registry: &Registry) -> Option<Report> {
+    pub(super) fn take_report(&self, registry: &Registry) -> Option<(Report, Vec<u8>)> {
         let report = self.errors.borrow_mut().next();
         let more = self.errors.borrow().first();
         if more != 0 {
@@ -310,7 +309,7 @@ impl Datagrams {
     /// Queues that a datagram is longer than any packet; the call that would send it has failed.
     pub(super) fn queue_too_long(&self, registry: &Registry, to: SocketAddr, mtu: u32) {
         let error = Errno::MSGSIZE.raw_os_error();
-        if self.errors.borrow_mut().queue(Report { to, error, info: mtu, icmp: None }) {
+        if self.errors.borrow_mut().queue(Report { to, error, info: mtu, icmp: None }, &[]) {
             self.tell(registry, error);
         }
     }

@@ -6,7 +6,10 @@ use std::collections::VecDeque;
 use net::sock::Error;
 use net::udp::Failure;
 use rustix::io::Errno;
-use wire::program::{Icmp, Report};
+use wire::program::{Icmp, QUOTE_MAX, Report};
+
+// What the stack keeps has room in a reply.
+const _: () = assert!(net::udp::QUOTE_MAX <= QUOTE_MAX);
 
 /// Errors that wait in the queue of a socket.
 pub(super) const QUEUE_MAX: usize = 16;
@@ -22,21 +25,22 @@ const PROBLEM_V6: u8 = 4;
 pub(super) struct Errors {
     /// The error of the socket; 0: none.
     pending: i32,
-    queue: VecDeque<Report>,
+    /// Each with the bytes of its datagram, as far as an ICMP error quotes them.
+    queue: VecDeque<(Report, Vec<u8>)>,
 }
 
 impl Errors {
     /// Notes an error; false: the queue is full, and its details are lost.
-    pub(super) fn note(&mut self, report: Report, is_queued: bool) -> bool {
+    pub(super) fn note(&mut self, report: Report, quote: &[u8], is_queued: bool) -> bool {
         self.pending = report.error;
-        !is_queued || self.queue(report)
+        !is_queued || self.queue(report, quote)
     }
 
     /// Puts a report into the queue alone; false: it is full.
-    pub(super) fn queue(&mut self, report: Report) -> bool {
+    pub(super) fn queue(&mut self, report: Report, quote: &[u8]) -> bool {
         let has_room = self.queue.len() < QUEUE_MAX;
         if has_room {
-            self.queue.push_back(report);
+            self.queue.push_back((report, quote.get(..QUOTE_MAX).unwrap_or(quote).to_vec()));
         }
         has_room
     }
@@ -52,15 +56,15 @@ impl Errors {
     }
 
     /// Takes the first of the queue. The error of the socket is that of the next one.
-    pub(super) fn next(&mut self) -> Option<Report> {
+    pub(super) fn next(&mut self) -> Option<(Report, Vec<u8>)> {
         let first = self.queue.pop_front()?;
-        self.pending = self.queue.front().map_or(0, |report| report.error);
+        self.pending = self.queue.front().map_or(0, |(report, _)| report.error);
         Some(first)
     }
 
     /// The error that the program is to be told of; 0: there is none.
     pub(super) fn first(&self) -> i32 {
-        self.queue.front().map_or(self.pending, |report| report.error)
+        self.queue.front().map_or(self.pending, |(report, _)| report.error)
     }
 }
 
@@ -144,16 +148,17 @@ mod tests {
         let mut errors = Errors::default();
         assert_eq!((errors.take(), errors.next()), (0, None));
         for n in 0..2 * u32::try_from(QUEUE_MAX).unwrap() {
-            let has_room = errors.note(report(&failure("192.0.2.1", 3, 3, n)).0, true);
+            let has_room = errors.note(report(&failure("192.0.2.1", 3, 3, n)).0, &[7; 2 * QUOTE_MAX], true);
             assert_eq!(has_room, n < u32::try_from(QUEUE_MAX).unwrap());
         }
         let refused = Errno::CONNREFUSED.raw_os_error();
         assert_eq!((errors.take(), errors.take(), errors.first()), (refused, 0, refused));
         for n in 0..u32::try_from(QUEUE_MAX).unwrap() {
-            assert_eq!(errors.next().map(|report| report.info), Some(n), "the first ones are kept");
+            let (report, quote) = errors.next().unwrap();
+            assert_eq!((report.info, quote.len()), (n, QUOTE_MAX), "the first ones are kept");
         }
         assert_eq!((errors.next(), errors.first()), (None, 0));
-        assert!(errors.note(report(&failure("192.0.2.1", 3, 3, 0)).0, false), "it is in no queue");
+        assert!(errors.note(report(&failure("192.0.2.1", 3, 3, 0)).0, &[], false), "it is in no queue");
         assert_eq!((errors.next(), errors.take()), (None, refused));
     }
 }

@@ -17,8 +17,8 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{spawn_local, yield_now};
 use wire::program::{
-    Group, NO_ADDR, Name, Options as SetOptions, REQUEST_LEN, Request, Role, SENDERS_LEN, SockOpt, Transport,
-    emit_senders, parse_senders, thread,
+    Group, NO_ADDR, Name, Options as SetOptions, QUOTE_MAX, REPORT_LEN, REQUEST_LEN, Request, Role,
+    SENDERS_LEN, SockOpt, Transport, emit_senders, parse_senders, thread,
 };
 
 use super::datagrams::{Before, Datagrams, Ends};
@@ -169,8 +169,11 @@ impl Client {
             }
             Request::Report(id) => {
                 let own = self.registry.datagrams(uid, id).ok_or(Errno::BADF)?;
-                let report = own.take_report(&self.registry).ok_or(Errno::AGAIN)?;
-                Ok(Reply { more: report.emit().to_vec(), ..Reply::new() })
+                let (report, quote) = own.take_report(&self.registry).ok_or(Errno::AGAIN)?;
+                let mut more = report.emit().to_vec();
+                more.extend(&quote);
+                more.resize(REPORT_LEN + QUOTE_MAX, 0);
+                Ok(Reply { more, value: i32::try_from(quote.len()).unwrap_or(0), ..Reply::new() })
             }
             Request::TooLong { id, to } => {
                 let own = self.registry.datagrams(uid, id).ok_or(Errno::BADF)?;

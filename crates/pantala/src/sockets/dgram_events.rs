@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use net::channel::Event;
 use net::sock::Error;
-use net::udp::{FAILURES_MAX, Failure};
+use net::udp::{FAILURES_MAX, Failure, QUOTE_MAX};
 
 use super::endpoint::lock;
 use super::error;
@@ -27,8 +27,10 @@ struct Inner {
     serial: u32,
     /// Requests, until their callers look no more.
     asked: Vec<(u32, Option<Result<SocketAddr, Error>>)>,
-    /// Datagrams that did not arrive; the oldest give way.
-    failures: VecDeque<Failure>,
+    /// Datagrams that did not arrive, and what ICMP errors quote of them; the oldest give way.
+    failures: VecDeque<(Failure, Vec<u8>)>,
+    /// Parts of a quote, by the CPU that reports it.
+    parts: Vec<(usize, Vec<u8>)>,
 }
 
 impl State {
@@ -36,12 +38,13 @@ impl State {
         Self(Mutex::default())
     }
 
-    pub(super) fn note(&self, event: Event, wakes: &mut Vec<Waker>) {
+    pub(super) fn note(&self, cpu: usize, event: Event, wakes: &mut Vec<Waker>) {
         let mut told = lock(&self.0);
         match event {
             Event::Readable(_) => told.readers.move_to(wakes),
             Event::Answer(question, answer) => told.answer(question.serial, answer, wakes),
-            Event::Failed(_, failure) => told.fail(failure, wakes),
+            Event::Failed(_, failure) => told.fail(cpu, failure, wakes),
+            Event::Quote(_, quote) => told.quote(cpu, quote.bytes()),
             _ => told.writers.move_to(wakes),
         }
     }
@@ -67,7 +70,7 @@ impl State {
         lock(&self.0).writers.add(waker);
     }
 
-    pub(super) fn take_failure(&self) -> Option<Failure> {
+    pub(super) fn take_failure(&self) -> Option<(Failure, Vec<u8>)> {
         lock(&self.0).failures.pop_front()
     }
 
@@ -94,11 +97,22 @@ impl Inner {
         }
     }
 
-    fn fail(&mut self, failure: Failure, wakes: &mut Vec<Waker>) {
+    /// Keeps a part of the datagram whose failure comes next from a CPU.
+    fn quote(&mut self, cpu: usize, bytes: &[u8]) {
+        match self.parts.iter_mut().find(|(of, _)| *of == cpu) {
+            Some((_, quote)) if quote.len() + bytes.len() > QUOTE_MAX => {}
+            Some((_, quote)) => quote.extend(bytes),
+            None => self.parts.push((cpu, bytes.to_vec())),
+        }
+    }
+
+    fn fail(&mut self, cpu: usize, failure: Failure, wakes: &mut Vec<Waker>) {
+        let part = self.parts.iter().position(|(of, _)| *of == cpu);
+        let quote = part.map_or_else(Vec::new, |at| self.parts.swap_remove(at).1);
         if self.failures.len() >= FAILURES_MAX {
             self.failures.pop_front();
         }
-        self.failures.push_back(failure);
+        self.failures.push_back((failure, quote));
         self.readers.move_to(wakes);
     }
 }

@@ -290,12 +290,13 @@ impl Link {
             }
             Event::Answer(Question { lane, .. }, _)
             | Event::Failed(lane, _)
+            | Event::Quote(lane, _)
             | Event::Connected(lane, _)
             | Event::Readable(lane)
             | Event::Writable(lane)
             | Event::Ended(lane) => match self.lanes.get(&lane) {
                 Some(On::Stream(state)) => state.note(event, wakes),
-                Some(On::Socket(state)) => state.note(event, wakes),
+                Some(On::Socket(state)) => state.note(cpu, event, wakes),
                 Some(On::Offer(_) | On::Nobody) | None => {}
             },
         }

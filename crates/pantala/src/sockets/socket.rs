@@ -251,7 +251,7 @@ impl Socket {
     /// Returns the error of an earlier datagram, if connected.
     fn check_failed(&self, goes: &Goes) -> io::Result<()> {
         match goes.remote.filter(|_| !self.keeps_errors()).and_then(|_| self.state.take_failure()) {
-            Some(failure) => Err(error::of(failure.error)),
+            Some((failure, _)) => Err(error::of(failure.error)),
             None => Ok(()),
         }
     }
@@ -372,8 +372,9 @@ impl Socket {
         lock(&self.goes).remote.ok_or_else(|| error::of(Error::NotConnected))
     }
 
-    /// Returns the error of a datagram that did not arrive, if it was not reported yet.
-    pub(super) fn take_failure(&self) -> Option<Failure> {
+    /// Returns the error of a datagram that did not arrive, if it was not reported yet, and what an ICMP error quotes of its bytes if the
+    /// socket wants all errors.
+    pub(super) fn take_failure(&self) -> Option<(Failure, Vec<u8>)> {
         self.state.take_failure()
     }
 }

@@ -256,7 +256,7 @@ macro_rules! udp_options {
             /// Returns the error and the destination: also of a socket with many destinations, whose calls never report it.
             #[must_use]
             pub fn take_undelivered(&self) -> Option<Undelivered> {
-                self.own().take_failure().map(Undelivered::from)
+                self.own().take_failure().map(|(failure, _)| failure.into())
             }
 
             fn set(&self, setting: Setting) -> io::Result<()> {

@@ -7,6 +7,9 @@ use super::{ADDR_LEN, Put, Take};
 /// Bytes of a report.
 pub const REPORT_LEN: usize = ADDR_LEN + 4 + 4 + 1 + 1 + 1 + 17;
 
+/// Bytes of a datagram behind its report at the most: what an ICMP error of IPv6 quotes.
+pub const QUOTE_MAX: usize = 1184;
+
 /// The error of a datagram: what `struct sock_extended_err` of Linux says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {

@@ -22,7 +22,7 @@ impl Put {
         Self { record: [0; RECORD], at: 0 }.byte(what)
     }
 
-    fn bytes(mut self, bytes: &[u8]) -> Self {
+    pub(super) fn bytes(mut self, bytes: &[u8]) -> Self {
         if let Some(place) = self.record.get_mut(self.at..self.at + bytes.len()) {
             place.copy_from_slice(bytes);
             self.at += bytes.len();
@@ -92,7 +92,7 @@ impl<'a> Take<'a> {
         (take.byte(), take.number(), take)
     }
 
-    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+    pub(super) fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let bytes = self.record.get(self.at..).and_then(|rest| rest.first_chunk()).copied();
         self.at += N;
         bytes.unwrap_or([0; N])

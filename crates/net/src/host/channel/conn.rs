@@ -233,7 +233,7 @@ impl Conn {
             (READABLE, _) => Event::Readable(lane),
             (WRITABLE, _) => Event::Writable(lane),
             (ENDED, _) => Event::Ended(lane),
-            (FAILED, _) => Event::Failed(lane, self.socket()?.failed()?),
+            (FAILED, _) => self.socket()?.failed(lane)?,
             (FREE, _) => Event::Free(lane),
             _ => return None,
         })
@@ -272,7 +272,7 @@ impl Conn {
         let come = if self.is_closing { super::socket::Moved::default() } else { socket.receive(cpu, to)? };
         self.untold |= if come.readable { READABLE } else { 0 };
         self.untold |= if sent.writable { WRITABLE } else { 0 };
-        self.untold |= if socket.failed().is_some() { FAILED } else { 0 };
+        self.untold |= if socket.has_failed() { FAILED } else { 0 };
         Ok(sent.more || come.more)
     }
 

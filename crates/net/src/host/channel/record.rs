@@ -238,6 +238,8 @@ pub enum Event {
     Connected(u32, FourTuple),
     /// Reply to a request: the local address, or an error.
     Answer(Question, Result<SocketAddr, Error>),
+    /// A part of a datagram of this lane that did not arrive, as an ICMP error quotes it. The error comes behind all parts.
+    Quote(u32, Quote),
     /// A datagram of this lane did not arrive.
     Failed(u32, Failure),
     /// There is something to read for a reader that waits.
@@ -248,6 +250,24 @@ pub enum Event {
     Ended(u32),
     /// A lane is free.
     Free(u32),
+}
+
+/// Bytes in a [`Quote`] at the most.
+pub(super) const QUOTE_PART: usize = 56;
+
+/// A part of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quote {
+    pub(super) len: u8,
+    pub(super) bytes: [u8; QUOTE_PART],
+}
+
+impl Quote {
+    /// Returns the bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len.into()).unwrap_or_default()
+    }
 }
 
 impl Command {
@@ -381,6 +401,9 @@ impl Event {
                 });
                 put.done()
             }
+            Self::Quote(lane, Quote { len, bytes }) => {
+                Put::new(13).number(lane).byte(len).bytes(&bytes).done()
+            }
         }
     }
 
@@ -416,6 +439,7 @@ impl Event {
                 };
                 Self::Failed(lane, Failure { to, error, icmp })
             }
+            13 => Self::Quote(lane, Quote { len: take.byte(), bytes: take.bytes() }),
             _ => return None,
         })
     }

@@ -1,18 +1,17 @@
 //! One socket of a channel: datagrams between its lane and its queue.
 
 use core::net::{IpAddr, SocketAddr};
-use std::collections::VecDeque;
 
 use pkt::byte_channel::{Broken, Reader, Writer};
 
 use super::datagram::{self, HEAD_LOCAL, Head, SendParams, room};
-use super::record::{Bind, Join, Link, Sender, Setting};
+use super::record::{Bind, Event, Join, Link, QUOTE_PART, Quote, Sender, Setting};
 use super::setting::prepare_socket;
 use crate::base::count::Count;
 use crate::host::dgram::{To, group_if};
 use crate::host::pcb::is_of_a_link;
 use crate::host::sock::Error;
-use crate::host::udp::{self, FAILURES_MAX, Failure, Id, Received, Settings};
+use crate::host::udp::{self, Failure, Failures, Id, Received, Settings};
 use crate::ip::group::{Filter, Membership, SOURCES_MAX};
 use crate::link::tables::{IfIndex, Ifnet};
 use crate::turn::cpu::Cpu;
@@ -33,7 +32,9 @@ pub(super) struct Socket {
     /// Peer, if connected.
     remote: Option<SocketAddr>,
     /// Errors to be reported; the oldest are dropped first.
-    failed: VecDeque<Failure>,
+    failed: Failures,
+    /// Bytes of the first one's datagram that the program was told.
+    told: usize,
     /// Senders of the source filter that is set next: one more than there may be at the most.
     named: Vec<IpAddr>,
 }
@@ -53,8 +54,8 @@ impl Socket {
     /// Waits for datagrams at a place.
     pub(super) fn bind(cpu: &mut Cpu, place: Bind) -> Result<Self, Error> {
         let settings = Settings { queue_bytes: QUEUE_BYTES, bind_any: place.bind_any, ..Settings::default() };
-        let (failed, named) = (VecDeque::new(), Vec::new());
-        let mut socket = Self { place, settings, id: None, remote: None, failed, named };
+        let (failed, named) = (Failures::default(), Vec::new());
+        let mut socket = Self { place, settings, id: None, remote: None, failed, told: 0, named };
         let id = udp::bind(cpu, &socket.wanted())?;
         // The port that was found, if none was said.
         socket.place.addr = udp::local(cpu, id).unwrap_or(place.addr);
@@ -148,28 +149,43 @@ impl Socket {
         }
     }
 
-    /// Returns the first error to be reported.
-    pub(super) fn failed(&self) -> Option<Failure> {
-        self.failed.front().copied()
+    /// Returns the event of the first error to be reported: a part of its datagram, or the error behind all parts.
+    pub(super) fn failed(&self, lane: u32) -> Option<Event> {
+        let mut bytes = [0; QUOTE_PART];
+        match self.failed.copy_quote(self.told, &mut bytes) {
+            0 => self.failed.first().map(|failure| Event::Failed(lane, failure)),
+            len => Some(Event::Quote(lane, Quote { len: u8::try_from(len).unwrap_or(0), bytes })),
+        }
     }
 
     /// It has been told; true if there is more.
     pub(super) fn told(&mut self) -> bool {
-        self.failed.pop_front();
-        !self.failed.is_empty()
+        match self.failed.copy_quote(self.told, &mut [0; QUOTE_PART]) {
+            0 => {
+                self.failed.pop(&mut Vec::new());
+                self.told = 0;
+            }
+            len => self.told += len,
+        }
+        self.has_failed()
     }
 
-    fn fail(&mut self, failure: Failure) {
-        if self.failed.len() >= FAILURES_MAX {
-            self.failed.pop_front();
-        }
-        self.failed.push_back(failure);
+    /// Whether there are errors to be reported.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.len() > 0
+    }
+
+    fn fail(&mut self, failure: Failure, quote: &[u8]) {
+        // One that the program knows a part of stays.
+        self.failed.push(failure, quote, usize::from(self.told > 0));
     }
 
     /// Learns what became of what was sent.
     fn learn(&mut self, cpu: &mut Cpu, id: Id) {
-        while let Some(failure) = udp::failure(cpu, id) {
-            self.fail(failure);
+        let mut quote = Vec::new();
+        while let Some(failure) = udp::failure_with_quote(cpu, id, &mut quote) {
+            self.fail(failure, &quote);
+            quote.clear();
         }
     }
 
@@ -254,7 +270,7 @@ impl Socket {
             None => udp::send(cpu, id, bytes),
         };
         if let (Err(error), Some(to)) = (done, head.peer.or(self.remote)) {
-            self.fail(Failure { to, error, icmp: None });
+            self.fail(Failure { to, error, icmp: None }, &[]);
         }
     }
 }

@@ -124,7 +124,13 @@ pub fn read_in_place<R>(
 /// Returns the error of an earlier datagram that was not reported yet: for sockets with many destinations.
 #[must_use]
 pub fn failure(cpu: &mut Cpu, id: Id) -> Option<Failure> {
-    socket(cpu, id).ok()?.failure()
+    failure_with_quote(cpu, id, &mut Vec::new())
+}
+
+/// [`failure`], and adds what an ICMP error quotes of the datagram to `quote`; of a socket that does not want all errors nothing is kept.
+#[must_use]
+pub fn failure_with_quote(cpu: &mut Cpu, id: Id, quote: &mut Vec<u8>) -> Option<Failure> {
+    socket(cpu, id).ok()?.failure(quote)
 }
 
 /// Returns what a program could do now.

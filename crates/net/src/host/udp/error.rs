@@ -2,10 +2,12 @@
 
 use core::net::IpAddr;
 
+use pkt::Pkt;
 use wire::icmp4::{self, unreachable};
 use wire::icmp6;
 use wire::udp::Header;
 
+use super::failures::QUOTE_MAX;
 use super::socket::{Failure, Icmp};
 use crate::host::pcb::FourTuple;
 use crate::host::sock::Error;
@@ -13,15 +15,29 @@ use crate::ip::icmp::{Message, Quoted};
 use crate::link::tables::IfIndex;
 use crate::turn::cpu::Cpu;
 
-/// Tells the socket that sent the datagram that an error of `from` quotes, which came by `rcvif`; false if there is none.
+/// Bytes of a header of UDP.
+const HEADER_LEN: usize = 8;
+
+/// Tells the socket that sent the datagram that an error of `from` quotes, which came by `rcvif`; false if there is none. The quoted
+/// packet is in `pkt`.
 //= https://www.rfc-editor.org/rfc/rfc1122#section-4.1.3.3
 //# UDP MUST pass to the application layer all ICMP error
 //# messages that it receives from the IP layer.
-pub(crate) fn error(cpu: &mut Cpu, from: IpAddr, rcvif: IfIndex, quoted: &Quoted, message: Message) -> bool {
+pub(crate) fn error(
+    cpu: &mut Cpu,
+    from: IpAddr,
+    rcvif: IfIndex,
+    (quoted, pkt): (&Quoted, &Pkt),
+    message: Message,
+) -> bool {
     let ends = ends(rcvif, quoted);
     let Some(socket) = cpu.udp.as_mut().and_then(|sockets| sockets.find(&ends)) else { return false };
-    if let Some(error) = what(message, socket.base.settings.all_errors) {
-        socket.fail(Failure { to: ends.remote(), error, icmp: Some(icmp(from, message)) });
+    let wants_all = socket.base.settings.all_errors;
+    if let Some(error) = what(message, wants_all) {
+        let mut bytes = [0; QUOTE_MAX];
+        let len = if wants_all { pkt.copy_out(quoted.upper_at + HEADER_LEN, &mut bytes) } else { 0 };
+        let failure = Failure { to: ends.remote(), error, icmp: Some(icmp(from, message)) };
+        socket.fail(failure, bytes.get(..len).unwrap_or_default());
     }
     true
 }

@@ -1,15 +1,11 @@
 //! One socket: what it waits for, what has come, what has gone wrong.
 
-use core::net::{IpAddr, SocketAddr};
-use std::collections::VecDeque;
-
+use super::failures::Failures;
 use crate::host::dgram::{Base, Settings};
 use crate::host::pcb::{Bound, FourTuple};
 use crate::host::sock::Error;
 use crate::ip::group::{Key, is_everybodys};
-
-/// Failures that wait to be asked for; the oldest give way.
-pub const FAILURES_MAX: usize = 16;
+use core::net::{IpAddr, SocketAddr};
 
 /// Names a socket on its CPU, also when another one has its place later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +63,7 @@ pub(crate) struct Socket {
     pub(super) ends: Option<FourTuple>,
     /// Common part.
     pub(crate) base: Base,
-    failures: VecDeque<Failure>,
+    failures: Failures,
 }
 
 // docs/reference/LIMITS.md says so.
@@ -76,7 +72,7 @@ const _: () = assert!(size_of::<Socket>() <= 256);
 impl Socket {
     pub(super) fn new(bound: Bound, ends: Option<FourTuple>, settings: Settings) -> Self {
         let id = Id { at: 0, serial: 0 };
-        Self { id, bound, ends, base: Base::new(settings), failures: VecDeque::new() }
+        Self { id, bound, ends, base: Base::new(settings), failures: Failures::default() }
     }
 
     /// Whether it listens to what `sender` sends to a group. It need not have joined what everybody is in; `None` if it
@@ -89,21 +85,18 @@ impl Socket {
     }
 
     /// Notes what became of a datagram; of too many, the oldest is forgotten.
-    pub(super) fn fail(&mut self, failure: Failure) {
-        if self.failures.len() >= FAILURES_MAX {
-            self.failures.pop_front();
-        }
-        self.failures.push_back(failure);
+    pub(super) fn fail(&mut self, failure: Failure, quote: &[u8]) {
+        self.failures.push(failure, quote, 0);
     }
 
-    /// The oldest that is not known yet.
-    pub(super) fn failure(&mut self) -> Option<Failure> {
-        self.failures.pop_front()
+    /// The oldest that is not known yet, and what an error quotes of its datagram.
+    pub(super) fn failure(&mut self, quote: &mut Vec<u8>) -> Option<Failure> {
+        self.failures.pop(quote)
     }
 
     /// Returns the pending error of a connected socket.
     pub(super) fn check(&mut self) -> Result<(), Error> {
-        match self.ends.and_then(|_| self.failures.pop_front()) {
+        match self.ends.and_then(|_| self.failures.pop(&mut Vec::new())) {
             Some(failure) => Err(failure.error),
             None => Ok(()),
         }

@@ -35,6 +35,8 @@ pub(crate) struct Quoted {
     pub(crate) protocol: Protocol,
     /// The first bytes of the upper layer: ports, or the echo's header.
     pub(crate) upper: [u8; 8],
+    /// The place of the upper layer in the packet that was read.
+    pub(crate) upper_at: usize,
     /// Its length, as it says.
     pub(crate) len: u16,
     /// Whether routers may not cut it.
@@ -71,7 +73,7 @@ pub(crate) fn report(cpu: &mut Cpu, mut pkt: Pkt, message: Message) {
     if mtu.is_some_and(|mtu| !pmtu::is_credible(cpu, pkt.rcvif, &quoted, mtu)) {
         return punt::offer_or(cpu, pkt, Next::Drop(DropReason::IcmpNotSent));
     }
-    let is_known = deliver::icmp_error(cpu, from, pkt.rcvif, &quoted, message);
+    let is_known = deliver::icmp_error(cpu, from, pkt.rcvif, (&quoted, &pkt), message);
     // TCP knows best whether its segment is real, and makes smaller ones itself.
     if let Some(mtu) = mtu.filter(|_| is_known || quoted.protocol != Protocol::UDP) {
         pmtu::learn(cpu, pkt.rcvif, from, &quoted, mtu);
@@ -89,7 +91,7 @@ fn fate(is_consumed: bool) -> Fate {
 /// Reports to a local sender that its packet could not be sent.
 pub(super) fn failed(cpu: &mut Cpu, pkt: &Pkt, problem: Problem) {
     if let (Some(quoted), Some(message)) = (Quoted::read(cpu, pkt, 0), Message::about(pkt, problem)) {
-        deliver::icmp_error(cpu, quoted.local, pkt.outif, &quoted, message);
+        deliver::icmp_error(cpu, quoted.local, pkt.outif, (&quoted, pkt), message);
         if let Problem::TooBig { mtu } = problem {
             pmtu::learn(cpu, pkt.outif, quoted.local, &quoted, mtu);
         }
@@ -137,7 +139,8 @@ impl Quoted {
     pub(crate) fn read(cpu: &Cpu, pkt: &Pkt, at: usize) -> Option<Self> {
         let mut bytes = [0; QUOTE_MAX];
         let len = pkt.copy_out(at, &mut bytes);
-        Self::of_bytes(cpu, l4::is_ip4(pkt), &bytes, len)
+        let quoted = Self::of_bytes(cpu, l4::is_ip4(pkt), &bytes, len)?;
+        Some(Self { upper_at: at + quoted.upper_at, ..quoted })
     }
 
     /// Reads the IPv6 packet that `quote` begins with.
@@ -166,6 +169,7 @@ impl Quoted {
             remote: view.dst().into(),
             protocol: view.protocol(),
             upper: *view.payload().first_chunk()?,
+            upper_at: view.header_len(),
             len: view.total_len(),
             dont_fragment: view.dont_fragment(),
             owner: cpu.placement.owner(rss::hash4(window)),
@@ -180,6 +184,7 @@ impl Quoted {
             remote: view.dst().into(),
             protocol: upper.protocol,
             upper: *bytes.get(upper.at..)?.first_chunk()?,
+            upper_at: upper.at,
             len: view.payload_len().saturating_add(HEADER6_LEN),
             dont_fragment: true,
             owner: cpu.placement.owner(rss::hash6(window)),

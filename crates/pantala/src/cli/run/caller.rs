@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 
+use dev::sys::epoll::{self, Registration};
 use dev::sys::notify::{Call, Listener};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -49,6 +50,22 @@ impl Caller {
         let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
         let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
         flags.is_some_and(|flags| flags & rustix::fs::OFlags::CLOEXEC.bits() != 0)
+    }
+
+    /// Returns the sets of `epoll` that a socket is in by this number, each with what it says of it.
+    fn sets_with(&self, number: RawFd, socket: BorrowedFd<'_>) -> Vec<(OwnedFd, Registration)> {
+        let (thread, inode) = (self.thread, rustix::fs::fstat(socket).map_or(0, |about| about.st_ino));
+        let entries = fs::read_dir(format!("/proc/{thread}/fd")).into_iter().flatten().flatten();
+        let is_set = |entry: &fs::DirEntry| {
+            fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == "anon_inode:[eventpoll]")
+        };
+        let sets = entries.filter(is_set).filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let found = sets.filter_map(|set: RawFd| {
+            let info = fs::read_to_string(format!("/proc/{thread}/fdinfo/{set}")).ok()?;
+            let it = epoll::registrations(&info).find(|it| it.number == number && it.inode == inode)?;
+            Some((self.descriptor(set).ok()?, it))
+        });
+        found.collect()
     }
 
     /// Reads as many bytes as there is room for.
@@ -136,6 +153,8 @@ pub(super) struct Theirs<'a> {
     pub(super) caller: &'a Caller,
     pub(super) number: RawFd,
     pub(super) fd: BorrowedFd<'a>,
+    /// It may be in sets of `epoll`, where what is put in its place waits instead.
+    pub(super) may_wait: bool,
     /// The socket that was put in its place.
     pub(super) placed: OnceCell<OwnedFd>,
 }
@@ -148,7 +167,12 @@ impl program::Socket for Theirs<'_> {
     fn put_in_place(&self, new: OwnedFd) -> Result<(), Errno> {
         program::stream::prepare(self.fd, new.as_fd())?;
         let cloexec = self.caller.closes_on_exec(self.number);
+        let sets = if self.may_wait { self.caller.sets_with(self.number, self.fd) } else { Vec::new() };
         self.listener.replace(self.call.id, new.as_fd(), self.number, cloexec)?;
+        for (set, it) in sets {
+            // In a set that cannot be changed, the kernel's socket stays.
+            let _ = epoll::replace(set.as_fd(), self.fd, new.as_fd(), it);
+        }
         let _ = self.placed.set(new);
         Ok(())
     }

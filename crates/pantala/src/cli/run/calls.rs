@@ -72,8 +72,16 @@ pub(super) fn answer(listener: &Listener, call: &Call) -> Result<Answer, Errno> 
     program::daemon::set_caller(call.thread);
     let begun = match kind {
         Kind::Bind | Kind::Connect => {
-            let place =
-                Theirs { listener, call, caller: &caller, number, fd: own.as_fd(), placed: OnceCell::new() };
+            let place = Theirs {
+                listener,
+                call,
+                caller: &caller,
+                number,
+                fd: own.as_fd(),
+                // Programs wait for a socket that has an address or a peer.
+                may_wait: false,
+                placed: OnceCell::new(),
+            };
             match place_it(kind, &place)? {
                 Placed::Begins => place.placed.into_inner(),
                 Placed::Done => return Ok(Answer::Value(0)),

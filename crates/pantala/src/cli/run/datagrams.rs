@@ -102,6 +102,7 @@ impl Exchange<'_> {
             caller: self.caller,
             number: int(self.call, 0),
             fd: socket.as_fd(),
+            may_wait: true,
             placed: OnceCell::new(),
         };
         match datagram::begin(&place, to) {
@@ -221,25 +222,33 @@ impl Exchange<'_> {
 
     fn receive(&self, socket: &OwnedFd, name: &Name, message: &Message) -> Result<usize, Errno> {
         if self.flags & datagram::MSG_ERRQUEUE != 0 {
-            let report = datagram::take_report(socket.as_fd(), name)?;
-            let control = Control::of_report(&report, control_room(message));
-            self.write_about(message, report.to, &control, datagram::MSG_ERRQUEUE)?;
-            return Ok(0);
+            let told = datagram::take_report(socket.as_fd(), name)?;
+            let control = Control::of_report(&told.report, control_room(message));
+            let left = self.write_bytes(message, told.bytes())?;
+            let flags = datagram::MSG_ERRQUEUE | if left > 0 { datagram::MSG_TRUNC } else { 0 };
+            self.write_about(message, told.report.to, &control, flags)?;
+            return Ok(told.bytes().len() - left);
         }
         let mut bytes = vec![0; BYTES_MAX];
         let peeks = self.flags & datagram::MSG_PEEK != 0;
         let (len, head) = datagram::receive(socket.as_fd(), name, &mut bytes, peeks)?;
-        let mut rest = bytes.get(..len).unwrap_or_default();
+        let left = self.write_bytes(message, bytes.get(..len).unwrap_or_default())?;
+        let flags = if left == 0 { 0 } else { datagram::MSG_TRUNC };
+        self.write_about(message, head.peer, &Control::of(&head, control_room(message)), flags)?;
+        let is_all = self.flags & datagram::MSG_TRUNC != 0;
+        Ok(if is_all { len } else { len - left })
+    }
+
+    /// Writes the bytes of a datagram into the buffers of a message, and returns the number of those that have no room.
+    fn write_bytes(&self, message: &Message, bytes: &[u8]) -> Result<usize, Errno> {
+        let mut rest = bytes;
         for (at, room) in &message.buffers {
             let room = usize::try_from(*room).unwrap_or(usize::MAX).min(rest.len());
             let (now, behind) = rest.split_at(room);
             self.caller.write(*at, now)?;
             rest = behind;
         }
-        let flags = if rest.is_empty() { 0 } else { datagram::MSG_TRUNC };
-        self.write_about(message, head.peer, &Control::of(&head, control_room(message)), flags)?;
-        let is_all = self.flags & datagram::MSG_TRUNC != 0;
-        Ok(if is_all { len } else { len - rest.len() })
+        Ok(rest.len())
     }
 
     /// Writes what a call tells besides the bytes: the sender, control messages and flags.

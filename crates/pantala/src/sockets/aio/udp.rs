@@ -163,9 +163,9 @@ impl UdpSocket {
         self.0.keep_errors();
     }
 
-    /// Takes the error of a datagram that did not arrive.
+    /// Takes the error of a datagram that did not arrive, and what an ICMP error quotes of its bytes if the socket wants all errors.
     #[cfg(feature = "cli")]
-    pub(crate) fn take_failure(&self) -> Option<net::udp::Failure> {
+    pub(crate) fn take_failure(&self) -> Option<(net::udp::Failure, Vec<u8>)> {
         self.0.take_failure()
     }
 

@@ -58,18 +58,31 @@ func ask(to string) {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		check(fmt.Errorf("no deadline: %v", err))
 	}
-	// Without a peer, from a port of its own.
+	// Without a peer, from a port of its own, and from any.
 	addr, err := net.ResolveUDPAddr("udp", to)
 	check(err)
-	loose, err := net.ListenUDP("udp", &net.UDPAddr{Port: 7777})
-	check(err)
-	check(loose.SetDeadline(time.Now().Add(20 * time.Second)))
-	_, err = loose.WriteToUDP([]byte("loose"), addr)
-	check(err)
-	n, from, err := loose.ReadFromUDP(buffer)
-	check(err)
-	if string(buffer[:n]) != "LOOSE" || from.Port != addr.Port || !from.IP.Equal(addr.IP) {
-		check(fmt.Errorf("%q of %v", buffer[:n], from))
+	for _, port := range []int{7777, 0} {
+		loose, err := net.ListenUDP("udp", &net.UDPAddr{Port: port})
+		check(err)
+		check(loose.SetDeadline(time.Now().Add(20 * time.Second)))
+		// It is read from another goroutine, which waits before anything is sent, and again after that.
+		read := make(chan error)
+		go func() {
+			for range []int{0, 1} {
+				bytes := make([]byte, 100)
+				n, from, err := loose.ReadFromUDP(bytes)
+				if err == nil && (string(bytes[:n]) != "LOOSE" || from.Port != addr.Port || !from.IP.Equal(addr.IP)) {
+					err = fmt.Errorf("%q of %v", bytes[:n], from)
+				}
+				read <- err
+			}
+		}()
+		for range []int{0, 1} {
+			_, err = loose.WriteToUDP([]byte("loose"), addr)
+			check(err)
+			check(<-read)
+		}
+		check(loose.Close())
 	}
 }
 

@@ -254,7 +254,7 @@ impl HostApp {
                 self.offer(cpu);
             }
             Event::Unlistened(_) | Event::Listening(..) => {}
-            Event::Answer(..) | Event::Failed(..) => unreachable!("of datagrams"),
+            Event::Answer(..) | Event::Failed(..) | Event::Quote(..) => unreachable!("of datagrams"),
         }
     }
 

@@ -63,6 +63,7 @@ fn events() -> Vec<Event> {
         let question = Question { lane: 5, serial: 6 };
         all.push(Event::Answer(question, Ok(addr)));
         all.push(Event::Answer(question, Err(Error::Elsewhere(crate::turn::cpu::CpuId(3)))));
+        all.push(Event::Quote(9, Quote { len: 3, bytes: [7; QUOTE_PART] }));
         all.push(Event::Failed(7, Failure { to: addr, error: Error::Refused, icmp: None }));
         let icmp = Icmp { from: addr.ip(), kind: 3, code: 4, info: 1280 };
         let error = Error::TooBig { mtu: 1280 };

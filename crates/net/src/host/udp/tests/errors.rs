@@ -85,7 +85,12 @@ fn a_socket_for_all_errors_is_told_of_type_code_mtu_and_sender_and_another_of_wh
                 let icmp = Some(Icmp { from: router, kind, code, info });
                 let expected = Failure { to: (peer, 7).into(), error, icmp };
                 let expected = (all_errors || is_for_any).then_some(expected);
-                assert_eq!(failure(bench.cpu(), id), expected, "{kind} {code} {all_errors}");
+                let mut quote = Vec::new();
+                let told = failure_with_quote(bench.cpu(), id, &mut quote);
+                assert_eq!(told, expected, "{kind} {code} {all_errors}");
+                // As much of the datagram as there is room for.
+                let kept = if all_errors { QUOTE_MAX } else { 0 };
+                assert_eq!(quote, vec![1; kept], "{kind} {code} {all_errors}");
                 assert_eq!(failure(bench.cpu(), id), None);
             }
         }
