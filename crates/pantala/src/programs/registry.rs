@@ -86,7 +86,8 @@ enum Object {
 
 #[derive(Default)]
 struct Ended {
-    errors: HashMap<u64, (u32, Option<Errno>)>,
+    /// Owner, error that was not told yet, and local address.
+    errors: HashMap<u64, (u32, Option<Errno>, Option<SocketAddr>)>,
     order: VecDeque<u64>,
 }
 
@@ -379,7 +380,12 @@ impl Registry {
 
     /// Returns the local address of a user's socket.
     pub(super) fn local(&self, uid: u32, id: u64) -> Option<SocketAddr> {
-        self.entries.borrow().get(&id).filter(|entry| may_see(uid, entry.process.uid))?.local
+        if let Some(entry) = self.entries.borrow().get(&id) {
+            return if may_see(uid, entry.process.uid) { entry.local } else { None };
+        }
+        let ended = self.ended.borrow();
+        let (owner, _, local) = ended.errors.get(&id)?;
+        if may_see(uid, *owner) { *local } else { None }
     }
 
     /// Returns the local address of a user's listener, and its task, which is the caller's to end.
@@ -400,12 +406,14 @@ impl Registry {
             errors.remove(&oldest);
         }
         order.push_back(held.id);
-        errors.insert(held.id, (held.process.uid, why));
+        // Its address stays its program's until that closes it.
+        let local = self.entries.borrow().get(&held.id).and_then(|entry| entry.local);
+        errors.insert(held.id, (held.process.uid, why, local));
     }
 
     /// Returns how a connection ended, once, as the kernel tells errors; `None` while it has no error.
     pub(super) fn outcome(&self, uid: u32, id: u64) -> Option<Errno> {
-        if let Some((owner, why)) = self.ended.borrow_mut().errors.get_mut(&id) {
+        if let Some((owner, why, _)) = self.ended.borrow_mut().errors.get_mut(&id) {
             return if may_see(uid, *owner) { why.take() } else { Some(Errno::CONNRESET) };
         }
         if self.entries.borrow().contains_key(&id) { None } else { Some(Errno::CONNRESET) }
@@ -508,8 +516,10 @@ pub(super) mod tests {
     #[test]
     fn errors_beyond_those_kept_count_as_resets() {
         let (_stack, registry) = registry(2);
+        let own = SocketAddr::from(([192, 0, 2, 1], 7));
         let fail = || {
             let held = registry.hold(&process(7), Role::Stream).ok().unwrap();
+            registry.set_ends(held.id, Some(own), None);
             registry.end(&held, Some(Errno::TIMEDOUT));
             held.id
         };
@@ -518,6 +528,8 @@ pub(super) mod tests {
         assert_eq!(registry.outcome(8, first), Some(Errno::CONNRESET));
         assert_eq!(registry.outcome(7, first), Some(Errno::TIMEDOUT));
         assert_eq!(registry.outcome(7, first), None, "it was told");
+        // As is its address.
+        assert_eq!([7, 8].map(|uid| registry.local(uid, first)), [Some(own), None]);
         let last = (0..ENDED_MAX).fold(first, |_, _| fail());
         assert_eq!(registry.outcome(7, first), Some(Errno::CONNRESET));
         assert_eq!(registry.outcome(7, last), Some(Errno::TIMEDOUT));

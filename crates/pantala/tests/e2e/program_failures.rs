@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::any_programs::any;
 use crate::lab::{Family, Host, at};
-use crate::pantala::Folder;
+use crate::pantala::{Folder, Said};
 use crate::programs::{Running, lab, on_pantala};
 use crate::wait::{PATIENCE, until};
 
@@ -192,7 +192,47 @@ fn programs_learn_that_the_daemon_is_gone_and_go_on_when_it_is_back() {
     }
 }
 
+/// Is reset while it waits.
+const RESET: &str = r"
+import socket, sys
+c = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
+before = c.getsockname()
+c.sendall(b'x')
+try:
+    assert c.recv(1) == b'' and sys.argv[3] == 'any'
+except ConnectionResetError:
+    pass
+assert c.getsockname() == before, (before, c.getsockname())
+print('done')
+";
+
+fn a_connection_that_was_reset_keeps_its_local_address() {
+    let test = "program_failures::a_connection_that_was_reset_keeps_its_local_address";
+    let folder = Folder::new();
+    let Some(lab) = lab(test, &folder, "") else { return };
+    let host = &lab.hosts[0];
+    lab.both(|family| {
+        let far = at(host.addr(family), 7100);
+        let listener = host.netns.run(|| TcpListener::bind(far)).unwrap().unwrap();
+        let (ip, port) = (far.ip().to_string(), far.port().to_string());
+        for (way, start) in [("library", on_pantala as Start), ("any", any)] {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    stream.read_exact(&mut [0; 1]).unwrap();
+                    let at_once = Some(Duration::ZERO);
+                    rustix::net::sockopt::set_socket_linger(&stream, at_once).unwrap();
+                });
+                let said: Said =
+                    start(&folder, &["python3", "-c", RESET, &ip, &port, way]).output().unwrap().into();
+                assert_eq!((said.code, &*said.out), (Some(0), "done\n"), "{way} {said:?}");
+            });
+        }
+    });
+}
+
 harness::tests![
+    a_connection_that_was_reset_keeps_its_local_address,
     a_program_that_is_stopped_holds_up_no_other_and_goes_on,
     a_program_without_free_descriptors_learns_it_and_goes_on,
     programs_learn_that_the_daemon_is_gone_and_go_on_when_it_is_back,
