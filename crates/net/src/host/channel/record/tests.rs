@@ -91,7 +91,7 @@ fn what_is_no_record_is_not_taken_for_one() {
         assert_eq!(Command::decode(&[what; RECORD]), None);
     }
     assert_eq!(Event::decode(&[0; RECORD]), None);
-    assert_eq!(Event::decode(&[13; RECORD]), None);
+    assert_eq!(Event::decode(&[14; RECORD]), None);
     let listens = |command: &Command| matches!(command, Command::Listen(_));
     let mut family = commands().iter().find(|command| listens(command)).unwrap().encode();
     family[5] = 5;
