@@ -1,8 +1,9 @@
 //! Flow offload: established flows forwarded by the driver's program, as the hosts at both ends see it.
 
+use core::net::IpAddr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use std::net::{IpAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::thread;
 
 use dev::sys::ethtool::{Ethtool, Feature};

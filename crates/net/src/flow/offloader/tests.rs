@@ -1,5 +1,5 @@
 use core::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::*;
 use crate::fib::{Prefix, Route};
@@ -8,31 +8,27 @@ use crate::testkit::link::{FAMILIES, Family as Ip};
 use crate::testkit::{Bench, build, ifnet};
 
 /// A table that drivers would read.
-#[derive(Clone, Default)]
-struct Recorded(Arc<Mutex<(u32, Vec<OffloadedFlow>)>>);
-
-impl Recorded {
-    fn flows(&self) -> Vec<OffloadedFlow> {
-        self.0.lock().unwrap().1.clone()
-    }
+#[derive(Default)]
+struct Recorded {
+    generation: AtomicU32,
+    flows: Vec<(Scope, Ends)>,
 }
 
 impl FlowTable for Recorded {
     fn generation(&self) -> u32 {
-        self.0.lock().unwrap().0
+        self.generation.load(Relaxed)
     }
 
     fn invalidate(&self) {
-        self.0.lock().unwrap().0 += 1;
+        self.generation.fetch_add(1, Relaxed);
     }
 
     fn insert(&mut self, flow: &OffloadedFlow) -> Result<RecordId, Refused> {
-        let flows = &mut self.0.lock().unwrap().1;
-        let is_known = flows.iter().any(|other| (other.scope, other.before) == (flow.scope, flow.before));
-        if is_known {
+        let key = (flow.scope, flow.before);
+        if self.flows.contains(&key) {
             return Err(Refused::Known);
         }
-        flows.push(*flow);
+        self.flows.push(key);
         Ok(RecordId { scope: flow.scope, is_ip4: true, at: 0 })
     }
 
@@ -69,9 +65,8 @@ fn recorded(family: Ip, host: u8, rules: Option<&str>) -> Vec<OffloadedFlow> {
     if let Some(rules) = rules {
         bench.set_rules(&mut crate::testkit::rules::rules(rules));
     }
-    let table = Recorded::default();
     bench.netisrs[0].set_flows(Some(64));
-    bench.netisrs[0].set_offload(Some(Box::new(table.clone())), 2);
+    bench.netisrs[0].set_offload(Some(Box::new(Recorded::default())), 2);
     for port in [1, 2] {
         for _ in 0..8 {
             let packet = build::udp(family.addr(1, 9), far(family, host), (port, 7), b"datagram");
@@ -79,7 +74,7 @@ fn recorded(family: Ip, host: u8, rules: Option<&str>) -> Vec<OffloadedFlow> {
             bench.run();
         }
     }
-    table.flows()
+    bench.netisrs[0].offloaded(16).iter().map(|listed| listed.flow).collect()
 }
 
 #[test]
