@@ -59,7 +59,7 @@ const SEEDS: &str = "PANTALA_WORLDS";
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Time limit of a check in a lane, which waits for the processors, and may have everything to build.
-const PATIENCE: Duration = Duration::from_secs(40 * 60);
+pub const PATIENCE: Duration = Duration::from_secs(40 * 60);
 
 /// `cargo xtask test`
 pub fn test(args: &mut Args) -> Result<bool> {
@@ -258,8 +258,8 @@ fn run_worlds(count: u64, seed: u64) -> Result<Vec<Row>> {
 
 /// Random worlds, as the tests are built: building them optimised would take longer.
 fn run_worlds_in_test() -> Result<Vec<Row>> {
-    let mut random = cargo(["run", "--package", "sim", "--bin", "worlds", "--"]);
-    random.arg(WORLDS_IN_TEST.to_string());
+    let mut random = Command::new(run::program_of_tests("worlds", PATIENCE)?);
+    random.arg(WORLDS_IN_TEST.to_string()).current_dir(run::root());
     yes_or_no("worlds at random", random, 20 * MINUTE)
 }
 
@@ -273,7 +273,8 @@ fn run_worlds_in_test_alone() -> Result<Vec<Row>> {
 }
 
 fn run_loom() -> Result<Vec<Row>> {
-    let command = cargo(["test", "--package", "pkt", "--features", "loom", "--test", "loom"]);
+    // Of the whole workspace, so that libraries have the features with which they are built for the other tests.
+    let command = cargo(["test", "--workspace", "--features", "pkt/loom", "--test", "loom"]);
     command_of_tests("loom", command, PATIENCE)
 }
 
@@ -283,7 +284,7 @@ fn run_model_in_test() -> Result<Vec<Row>> {
 
 /// Publications of a control thread while netisrs turn, in so many orders of their steps, by [shuttle](https://docs.rs/shuttle).
 fn run_model(orders: u64, seed: u64) -> Result<Vec<Row>> {
-    let mut command = cargo(["test", "--package", "sim", "--features", "model", "--test", "interleavings"]);
+    let mut command = cargo(["test", "--workspace", "--features", "sim/model", "--test", "interleavings"]);
     // Built for this alone: so that is what takes its time.
     for package in ["net", "sim"] {
         command.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=0"));

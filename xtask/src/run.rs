@@ -32,6 +32,21 @@ pub fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
+/// Builds a program of `sim` as the tests of the workspace are built, and returns its path. Built for itself alone, libraries would have
+/// other features, and all above them would be built once more.
+///
+/// # Errors
+///
+/// It does not build.
+pub fn program_of_tests(name: &str, limit: Duration) -> Result<PathBuf> {
+    // One of the tests that run the programs of `sim`.
+    let command = cargo(["test", "--workspace", "--no-run", "--test", "worlds"]);
+    let done = follow(&format!("{name}-build"), command, limit)?;
+    anyhow::ensure!(done.status.success(), "{name} does not build:\n{}", gist(&done.log));
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("debug").join(name))
+}
+
 /// A `cargo` of the toolchain that runs us, in the project's top directory.
 pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -1,15 +1,15 @@
 //! The conformance sequences of IPv6 hosts, which are not part of the project: `cargo xtask tahi`.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use crate::args::Args;
-use crate::checks::skipped;
+use crate::checks::{PATIENCE, skipped};
 use crate::report::Row;
-use crate::run::cargo;
+use crate::run;
 use crate::suites::SEQUENCES;
 use crate::tally::Tally;
 
@@ -49,7 +49,7 @@ pub fn command(args: &mut Args) -> Result<bool> {
     let path = path.with_context(|| {
         format!("say where the sequences are: cargo xtask tahi PATH, or {}", SEQUENCES.variable)
     })?;
-    let status = player(&path)?.args(options).status().context("cargo run")?;
+    let status = player(&path)?.args(options).status().context("tahi")?;
     Ok(status.success())
 }
 
@@ -66,7 +66,7 @@ fn played(path: &Path, cpus: &str) -> Result<Row> {
     let mut player = player(path)?;
     // A failed sequence is a failed command; which may fail is decided here.
     player.args(["--json", "--cpus", cpus]).stderr(Stdio::inherit());
-    let output = player.output().context("cargo run")?;
+    let output = player.output().context("tahi")?;
     let played: Played = serde_json::from_slice(&output.stdout).context("what the player says")?;
     let verdict = judge(&excused(EXCUSED), &played);
     verdict.complaints.iter().for_each(|complaint| eprintln!("  {complaint}"));
@@ -116,10 +116,10 @@ fn excused(document: &str) -> Vec<&str> {
     section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(id, _)| id).collect()
 }
 
-fn player(path: &Path) -> Result<std::process::Command> {
+fn player(path: &Path) -> Result<Command> {
     let file = if path.is_dir() { only_file(path)? } else { path.to_owned() };
-    let mut command = cargo(["run", "--quiet", "--package", "sim", "--bin", "tahi", "--"]);
-    command.arg(std::path::absolute(file)?);
+    let mut command = Command::new(run::program_of_tests("tahi", PATIENCE)?);
+    command.arg(std::path::absolute(file)?).current_dir(run::root());
     Ok(command)
 }
 

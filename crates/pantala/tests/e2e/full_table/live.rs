@@ -14,9 +14,9 @@ use dev::netlink::{Heard, RouteMonitor};
 use dev::netns::Netns;
 use wire::rtnetlink::{Content, Route, messages};
 
-use super::{Net, count, routes};
+use super::{LONG, Net, count, routes};
 use crate::lab::{Family, at};
-use crate::wait::until_right;
+use crate::wait::{until_right, within};
 
 /// Changes of a round, and the time between two: 10,000 a second.
 const CHANGES: u32 = 1000;
@@ -192,7 +192,9 @@ pub(super) fn a_live_feed_is_followed_and_no_packet_is_lost_meanwhile() {
             |reached: &Arc<Reached>| reached.lock().unwrap().iter().filter(|at| at.is_none()).count();
         reached.iter().map(missing).sum::<usize>()
     };
-    until_right("the last network of each round is reached", missing, |missing| *missing == 0);
+    // FRR takes its time where others use the processors as well.
+    let is_reached = within(LONG, || (missing() == 0).then_some(()));
+    assert!(is_reached.is_some(), "the last networks of {} rounds are not reached", missing());
     let expected = before + 2 * u64::from(rounds) + u64::from(rounds % 2) * u64::from(CHANGES);
     until_right("routes", || routes(&net.source()), |routes| *routes == expected);
     let lost = net.lost_since(&begun);
