@@ -7,12 +7,17 @@
 //! Neither end trusts what the other sends. Each message has one length, and what cannot be is `None`.
 
 mod head;
+mod interface;
 mod option;
 mod report;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 pub use self::head::{Details, HEAD_LEN, Head};
+pub use self::interface::{
+    INTERFACE_BASE, INTERFACE_NAME_LEN, InterfaceRecord, PAGE_LEN, RECORD_LEN, RECORDS_MAX, own_number,
+    seen_number,
+};
 use self::option::OPTIONS_LEN;
 pub use self::option::{Options, SockOpt};
 pub use self::report::{Icmp, QUOTE_MAX, REPORT_LEN, Report};
@@ -183,6 +188,9 @@ pub enum Request {
     Local(u64),
     /// Asks whether there is a route to a host.
     Route(IpAddr),
+    /// Asks for the list of interfaces and addresses from this place on: [`PAGE_LEN`] bytes of records ([`InterfaceRecord`]) come behind the
+    /// reply, if it is no error. Its value is the number of records in the whole list.
+    Interfaces(u32),
 }
 
 /// A group, and the interface that a program names with it.
@@ -279,6 +287,7 @@ impl Request {
             Self::Filter { id, group } => put(17, id).group(group),
             Self::Local(id) => put(5, id),
             Self::Route(to) => put(6, 0).addr((to, 0).into()),
+            Self::Interfaces(from) => put(18, from.into()),
             Self::Listen { id, backlog } => put(7, id).bytes(&backlog.to_be_bytes()),
             Self::Disconnect(id) => put(8, id),
             Self::Set { id, option, value } => put(9, id).byte(option.number()).bytes(&value.to_be_bytes()),
@@ -330,6 +339,7 @@ impl Request {
                 Self::SetFilter { id, group, excludes, count }
             }
             17 => Self::Filter { id, group: take.group()? },
+            18 => Self::Interfaces(u32::try_from(id).ok()?),
             12 => {
                 let (is_named, group, addr) = (take.byte()? != 0, take.ip()?, take.ip()?);
                 let interface = u32::from_be_bytes(take.array()?);
@@ -529,6 +539,7 @@ mod tests {
                 Request::Failure { id, receives: value > 0 },
                 Request::Local(id),
                 Request::Route(one.ip()),
+                Request::Interfaces(value.cast_unsigned()),
             ];
             for request in requests {
                 let mut bytes = request.emit();
