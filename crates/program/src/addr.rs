@@ -3,6 +3,8 @@
 use core::ffi::c_int;
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
+use wire::program::{own_number, seen_number};
+
 const V4_LEN: usize = size_of::<libc::sockaddr_in>();
 /// Bytes of an address at the most.
 pub const LEN_MAX: usize = size_of::<libc::sockaddr_in6>();
@@ -21,7 +23,7 @@ pub fn parse(bytes: &[u8]) -> Option<SocketAddr> {
         libc::AF_INET6 if bytes.len() >= LEN_MAX => {
             let (flow, rest) = rest.split_first_chunk::<4>()?;
             let (ip, rest) = rest.split_first_chunk::<16>()?;
-            let scope = u32::from_ne_bytes(*rest.first_chunk::<4>()?);
+            let scope = own_number(u32::from_ne_bytes(*rest.first_chunk::<4>()?));
             let flow = u32::from_be_bytes(*flow);
             Some(SocketAddrV6::new(Ipv6Addr::from(*ip), port, flow, scope).into())
         }
@@ -46,7 +48,7 @@ pub fn emit(at: SocketAddr) -> ([u8; LEN_MAX], usize) {
         }
         SocketAddr::V6(at) => {
             bytes[8..24].copy_from_slice(&at.ip().octets());
-            bytes[24..28].copy_from_slice(&at.scope_id().to_ne_bytes());
+            bytes[24..28].copy_from_slice(&seen_number(at.scope_id()).to_ne_bytes());
             (libc::AF_INET6, LEN_MAX)
         }
     };
@@ -62,7 +64,7 @@ mod tests {
 
     #[test]
     fn an_address_is_read_as_it_was_written() {
-        for at in ["192.0.2.1:80", "[2001:db8::1]:443"] {
+        for at in ["192.0.2.1:80", "[2001:db8::1]:443", "[fe80::1%3]:443"] {
             let at: SocketAddr = at.parse().unwrap();
             let (bytes, len) = emit(at);
             assert_eq!(parse(&bytes[..len]), Some(at));

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use wire::program::{Head, Icmp, Report};
+use wire::program::{Head, Icmp, Report, own_number, seen_number};
 
 use crate::addr;
 
@@ -35,14 +35,14 @@ fn take(head: &mut Head, kind: (c_int, c_int), data: &[u8]) {
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
             let Some((interface, rest)) = data.split_first_chunk::<4>() else { return };
             let Some(source) = rest.first_chunk::<4>() else { return };
-            head.interface = u32::from_ne_bytes(*interface);
+            head.interface = own_number(u32::from_ne_bytes(*interface));
             head.local = Ipv4Addr::from(*source).into();
             head.details.local = true;
         }
         (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
             let Some((source, rest)) = data.split_first_chunk::<16>() else { return };
             let Some(interface) = rest.first_chunk::<4>() else { return };
-            head.interface = u32::from_ne_bytes(*interface);
+            head.interface = own_number(u32::from_ne_bytes(*interface));
             head.local = Ipv6Addr::from(*source).into();
             head.details.local = true;
         }
@@ -81,7 +81,7 @@ impl Control {
     pub fn of(head: &Head, room: usize) -> Self {
         let mut all = Self { bytes: [0; MOST], len: 0, room, is_cut: false };
         let is_v4 = head.peer.is_ipv4();
-        let interface = head.interface.to_ne_bytes();
+        let interface = seen_number(head.interface).to_ne_bytes();
         if head.details.local {
             match head.local {
                 IpAddr::V4(local) if is_v4 => {

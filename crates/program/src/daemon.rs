@@ -15,9 +15,11 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 use wire::program::{
-    Group, INFO_LEN, Options, QUOTE_MAX, REPLY_LEN, REPORT_LEN, REQUEST_LEN, Reply, Report, Request,
+    Group, INFO_LEN, Options, PAGE_LEN, QUOTE_MAX, REPLY_LEN, REPORT_LEN, REQUEST_LEN, Reply, Report, Request,
     SENDERS_LEN, SockOpt, emit_senders, parse_senders, set_thread,
 };
+
+use crate::interfaces;
 
 /// Settings of `pantala run`.
 struct Environment {
@@ -125,7 +127,7 @@ pub fn ask_info(id: u64) -> Result<[u8; INFO_LEN], Errno> {
 
 /// Bytes behind a reply at the most.
 const BEHIND_MAX: usize = REPORT_LEN + QUOTE_MAX;
-const _: () = assert!(SENDERS_LEN <= BEHIND_MAX && INFO_LEN <= BEHIND_MAX);
+const _: () = assert!(SENDERS_LEN <= BEHIND_MAX && INFO_LEN <= BEHIND_MAX && PAGE_LEN <= BEHIND_MAX);
 
 /// The report of a datagram that did not arrive, and its bytes as far as an ICMP error quotes them.
 pub struct Undelivered {
@@ -175,6 +177,16 @@ pub fn ask_filter(id: u64, group: Group) -> Result<(bool, Vec<IpAddr>), Errno> {
     let value = ask_with(&Request::Filter { id, group }, &[], &mut senders)?.value;
     let count = usize::try_from(value >> 1).unwrap_or(0);
     Ok((value & 1 == 1, parse_senders(&senders).take(count).collect()))
+}
+
+/// Asks for the list of interfaces and addresses from this place on.
+///
+/// # Errors
+/// As of [`ask`].
+pub(crate) fn ask_interfaces(from: u32) -> Result<interfaces::Page, Errno> {
+    let mut page = [0; PAGE_LEN];
+    let answer = ask_with(&Request::Interfaces(from), &[], &mut page)?;
+    Ok((page, interfaces::count(answer.value)?))
 }
 
 /// Asks, with `behind` after the request, and fills `more` with what comes behind the reply.

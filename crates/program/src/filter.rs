@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use core::net::{IpAddr, Ipv4Addr};
 
 use rustix::io::Errno;
-use wire::program::{Group, Name, SENDERS_MAX};
+use wire::program::{Group, Name, SENDERS_MAX, own_number};
 
 use crate::addr;
 use crate::daemon::{ask_filter, set_filter};
@@ -59,7 +59,7 @@ impl Layout {
             return Some(Group { ip: v4(0)?, addr: v4(4)?, interface: 0 });
         }
         let ip = bytes.get(8..).and_then(addr::parse)?.ip();
-        Some(Group { ip, addr: unspecified, interface: number(bytes, 0)? })
+        Some(Group { ip, addr: unspecified, interface: own_number(number(bytes, 0)?) })
     }
 
     fn sender(&self, bytes: &[u8]) -> Option<IpAddr> {

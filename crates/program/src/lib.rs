@@ -14,6 +14,7 @@
 //! | [`filter`] | whole source filters of groups |
 //! | [`options`] | options, as Linux numbers them |
 //! | [`values`] | `getsockopt(2)` and `setsockopt(2)` |
+//! | [`interfaces`] | interfaces and their addresses |
 //! | [`addr`] | C's socket addresses |
 //! | [`calls`] | system calls that a supervisor answers |
 //! | [`daemon`] | requests to the daemon |
@@ -25,6 +26,7 @@ pub mod control;
 pub mod daemon;
 pub mod datagram;
 pub mod filter;
+pub mod interfaces;
 pub mod options;
 pub mod stream;
 pub mod values;

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
-use wire::program::{Name, Request, Role, SockOpt};
+use wire::program::{Name, Request, Role, SockOpt, own_number};
 
 use crate::daemon::{ask, ask_info, tell};
 use crate::{addr, datagram, filter, options, stream};
@@ -166,7 +166,7 @@ fn set_known(name: &Name, level: c_int, option: SockOpt, bytes: &[u8]) -> Result
 fn group(name: &Name, option: (c_int, c_int), bytes: &[u8]) -> Option<Result<(), Errno>> {
     let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let v4 = |at: usize| Some(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?));
-    let number = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?));
+    let number = |at: usize| Some(own_number(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?)));
     if filter::is_whole(option) {
         return Some(filter::set(name, option.1, bytes));
     }
@@ -234,7 +234,7 @@ fn of_sender(
     let parts = match option {
         // `struct group_source_req`: two addresses with room for any, at multiples of eight.
         MCAST_JOIN_SOURCE_GROUP..=MCAST_LEAVE_SOURCE_GROUP | MCAST_BLOCK_SOURCE | MCAST_UNBLOCK_SOURCE => {
-            let interface = bytes.first_chunk::<4>().map(|number| u32::from_ne_bytes(*number));
+            let interface = bytes.first_chunk::<4>().map(|number| own_number(u32::from_ne_bytes(*number)));
             let at = 8 + size_of::<libc::sockaddr_storage>();
             addr_at(8).zip(addr_at(at)).zip(interface.map(|interface| (none, interface)))
         }

@@ -28,6 +28,7 @@
 //! | [`heads`] | headers of datagrams in files, where a supervisor answers calls |
 //! | [`options`] | options of Linux as settings of the stack |
 //! | [`info`] | `struct tcp_info` |
+//! | [`interfaces`] | interfaces and addresses, as programs learn them |
 //! | [`process`] | the processes that have sockets |
 //! | [`listing`] | what `pantala ps` shows |
 
@@ -42,6 +43,7 @@ mod groups;
 mod heads;
 mod options;
 mod info;
+mod interfaces;
 mod process;
 mod listing;
 

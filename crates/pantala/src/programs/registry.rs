@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use wire::program::{Options, Role, SockOpt};
 
 use super::datagrams::Datagrams;
+use super::interfaces::{self, Page};
 use super::options;
 use super::pair::{bound, is_hung_up};
 use super::process::Process;
@@ -183,6 +184,17 @@ impl Registry {
         }));
         self.remotes.first()?.send(ask).ok()?;
         answer.await.ok()?
+    }
+
+    /// Returns a page of the list of interfaces and addresses.
+    pub(super) async fn interfaces(&self, from: u32) -> Option<Page> {
+        let (told, answer) = oneshot::channel();
+        let ask = Msg::Call(Box::new(move |netisr: &mut Netisr| {
+            // The caller waits for it, or has gone.
+            let _ = told.send(interfaces::page(&netisr.cpu.tables, from));
+        }));
+        self.remotes.first()?.send(ask).ok()?;
+        answer.await.ok()
     }
 
     /// Whether a user may bind a port.
