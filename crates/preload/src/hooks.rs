@@ -5,6 +5,8 @@
 
 pub mod filter;
 pub mod hosts;
+pub mod interfaces;
+pub mod ioctl;
 pub mod names;
 pub mod options;
 pub mod receive;

@@ -74,7 +74,7 @@ impl Interface {
 /// the daemon is not there or does not serve it.
 #[must_use]
 pub fn list() -> Option<Vec<Interface>> {
-    (0..TRIES).find_map(|_| whole()).flatten()
+    (0..TRIES).find_map(|_| whole(ask_interfaces)).flatten()
 }
 
 /// Returns the interface with this name.
@@ -121,22 +121,20 @@ pub fn broadcast(ip: IpAddr, prefix: u8) -> Option<Ipv4Addr> {
 }
 
 /// The list, page by page. The outer `None`: it has changed meanwhile.
-fn whole() -> Option<Option<Vec<Interface>>> {
+fn whole(mut ask: impl FnMut(u32) -> Result<Page, Errno>) -> Option<Option<Vec<Interface>>> {
     let (mut all, mut place, mut total) = (Vec::new(), 0, None);
     loop {
-        let Ok((page, count)) = ask_interfaces(u32::try_from(place).ok()?) else { return Some(None) };
+        let Ok((page, count)) = ask(u32::try_from(place).ok()?) else { return Some(None) };
         if *total.get_or_insert(count) != count {
             return None;
         }
-        let here = count.min(LIST_MAX).saturating_sub(place).min(RECORDS_MAX);
-        if here == 0 {
-            return Some(Some(all));
-        }
+        let most = count.min(LIST_MAX);
+        let here = most.saturating_sub(place).min(RECORDS_MAX);
         for record in page.chunks_exact(RECORD_LEN).take(here) {
             take(&mut all, InterfaceRecord::parse(record.first_chunk()?)?)?;
         }
         place += here;
-        if place >= count {
+        if place >= most {
             return Some(Some(all));
         }
     }
@@ -183,6 +181,25 @@ mod tests {
         assert_eq!(broadcast(v4, 24), Some([192, 0, 2, 255].into()));
         assert_eq!(broadcast(v4, 0), Some(Ipv4Addr::BROADCAST));
         assert_eq!((broadcast(v4, 31), broadcast(v6, 64)), (None, None));
+    }
+
+    #[test]
+    fn a_list_of_interfaces_is_bounded_and_one_that_changes_is_asked_for_again() {
+        let name = InterfaceRecord::name("t0");
+        let record = InterfaceRecord::Interface { number: 1, name, flags: 1, mtu: 1500, link: None }.emit();
+        let page: [u8; PAGE_LEN] = record.repeat(RECORDS_MAX).try_into().unwrap();
+        let mut asked = Vec::new();
+        let all = whole(|from| {
+            asked.push(from);
+            Ok((page, usize::MAX))
+        });
+        assert_eq!(all.unwrap().unwrap().len(), LIST_MAX);
+        assert_eq!(asked.len(), LIST_MAX / RECORDS_MAX);
+        assert_eq!(whole(|_| Ok((page, 3))).unwrap().unwrap().len(), 3);
+        assert_eq!(whole(|_| Ok((page, 0))), Some(Some(Vec::new())));
+        assert_eq!(whole(|from| Ok((page, if from == 0 { 70 } else { 71 }))), None, "it has changed");
+        assert_eq!(whole(|_| Ok(([9; PAGE_LEN], 3))), None, "what is no record");
+        assert_eq!(whole(|_| Err(Errno::NETDOWN)), Some(None));
     }
 
     #[test]

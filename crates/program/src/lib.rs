@@ -15,6 +15,7 @@
 //! | [`options`] | options, as Linux numbers them |
 //! | [`values`] | `getsockopt(2)` and `setsockopt(2)` |
 //! | [`interfaces`] | interfaces and their addresses |
+//! | [`ifreq`] | `ioctl(2)` about interfaces |
 //! | [`addr`] | C's socket addresses |
 //! | [`calls`] | system calls that a supervisor answers |
 //! | [`daemon`] | requests to the daemon |
@@ -26,6 +27,7 @@ pub mod control;
 pub mod daemon;
 pub mod datagram;
 pub mod filter;
+pub mod ifreq;
 pub mod interfaces;
 pub mod options;
 pub mod stream;

@@ -34,6 +34,7 @@ mod firewall;
 mod flow_offload;
 mod forking_programs;
 mod go_programs;
+mod interface_programs;
 mod interop;
 mod iperf;
 mod ipfix;
@@ -96,6 +97,7 @@ harness::main![
     forking_programs,
     full_table,
     go_programs,
+    interface_programs,
     interop::bulk,
     interop::crowd,
     interop::ends,

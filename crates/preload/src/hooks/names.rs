@@ -4,12 +4,13 @@
 #![expect(unsafe_code, reason = "symbols of C, and pointers of a program")]
 
 use core::ffi::{CStr, c_char, c_int};
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr};
 use core::ptr;
 use std::ffi::CString;
 use std::sync::OnceLock;
 
 use libc::addrinfo;
+use program::interfaces;
 
 use crate::names::{Families, Lookup, look_up};
 
@@ -39,8 +40,13 @@ pub unsafe extern "C" fn getaddrinfo(
         None => Lookup::Elsewhere,
     };
     match found {
-        // SAFETY: the program's promise.
-        Lookup::Elsewhere => unsafe { libc_s(node, service, hints, list) },
+        Lookup::Elsewhere => {
+            // SAFETY: the program's promise.
+            let numbered = unsafe { with_number(node) };
+            let node = numbered.as_ref().map_or(node, |text| text.as_ptr());
+            // SAFETY: the program's promise; the text is a string of C.
+            unsafe { libc_s(node, service, hints, list) }
+        }
         Lookup::Missing => libc::EAI_NONAME,
         Lookup::Again => libc::EAI_AGAIN,
         // SAFETY: the program's promise.
@@ -80,6 +86,21 @@ pub(super) unsafe fn name_of(node: *const c_char) -> Option<String> {
     // Old forms of an address (`127.1`) are libc's, too.
     let is_number = name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     (!is_addr && !is_number && !name.is_empty()).then(|| name.to_owned())
+}
+
+/// An address with the number of the interface that it names, if that is one of pantala's: libc knows the kernel's alone.
+///
+/// # Safety
+/// `node` is null or a string of C.
+unsafe fn with_number(node: *const c_char) -> Option<CString> {
+    if node.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let (addr, zone) = unsafe { CStr::from_ptr(node) }.to_str().ok()?.split_once('%')?;
+    addr.parse::<Ipv6Addr>().ok()?;
+    let number = interfaces::named(zone.as_bytes())?.number;
+    CString::new(format!("{addr}%{number}")).ok()
 }
 
 pub(super) fn found(name: &str, family: c_int, flags: c_int) -> Lookup {
