@@ -18,7 +18,7 @@ const OTHER: &str = "other0";
 const PORT: u16 = 7300;
 
 /// Lists interfaces as C programs do, and uses the number of pantala's at sockets.
-const PROGRAM: &str = r"
+const LISTS: &str = r"
 import ctypes, socket, struct, sys
 host, own, hidden, name, port = *sys.argv[1:5], int(sys.argv[5])
 v6 = ':' in host
@@ -142,7 +142,7 @@ def check(s):
     link = asked(s, 0x8927, name)
     assert struct.unpack_from('H', link)[0] == 1 and any(link[2:8])
     # Those of the kernel stay, but for the one that has the same name.
-    assert errno(s, 0x8921, 'none0') == 19
+    assert errno(s, 0x8921, 'none0') == 19 and addr(asked(s, 0x8915, 'lo')) == '127.0.0.1'
     assert struct.unpack_from('i', asked(s, 0x8933, 'other0'))[0] < 1 << 30
     all = listed(s, 20)
     assert all[0] == (name, v4) and ('lo', '127.0.0.1') in all and not any(ip == hidden for _, ip in all), all
@@ -230,7 +230,7 @@ fn an_unmodified_program_lists_the_interfaces_of_pantala_and_uses_their_numbers(
     let Some(lab) = lab(test, &folder, "") else { return };
     let on = clashing(&lab);
     lab.both(|family| {
-        let said = echoing(&lab, family, || run(&folder, &on, &arguments(&lab, family, PROGRAM)));
+        let said = echoing(&lab, family, || run(&folder, &on, &arguments(&lab, family, LISTS)));
         assert_eq!((said.code, &*said.out), (Some(0), "done\n"), "{said:?}");
     });
     // A program of the system, which lists addresses that are neither loopback's nor those of a link.

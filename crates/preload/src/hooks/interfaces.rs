@@ -218,22 +218,32 @@ fn counters() -> *const c_void {
 unsafe fn in_front_of(kernel: *mut ifaddrs, own: &[Interface]) -> *mut ifaddrs {
     let all: Vec<Entry> = own.iter().flat_map(entries).collect();
     let all = Box::leak(all.into_boxed_slice());
-    let (count, first) = (all.len(), all.as_mut_ptr());
-    for (at, entry) in all.iter_mut().enumerate() {
-        point(entry, if at + 1 < count { first.wrapping_add(at + 1).cast() } else { ptr::null_mut() });
+    // SAFETY: the caller's promise.
+    let mut behind = unsafe { without(kernel, own) };
+    for entry in all.iter_mut().rev() {
+        point(entry, behind);
+        behind = (&raw mut *entry).cast();
     }
+    let count = all.len();
     if let Some(head) = all.first_mut() {
         (head.count, head.kernel) = (count, kernel);
     }
-    let Some(last) = all.last_mut() else { return kernel };
-    let mut last = &raw mut last.told.ifa_next;
-    let mut other = kernel;
+    all.as_mut_ptr().cast()
+}
+
+/// Takes the entries of interfaces that have the name of one of pantala's out of the kernel's list, and returns the first that is left.
+///
+/// # Safety
+/// As of [`in_front_of`].
+unsafe fn without(kernel: *mut ifaddrs, own: &[Interface]) -> *mut ifaddrs {
+    let mut first = ptr::null_mut();
+    let (mut last, mut other) = (&raw mut first, kernel);
     // SAFETY: an entry of libc's list, or null.
     while let Some(entry) = unsafe { other.as_mut() } {
         let behind = entry.ifa_next;
         // SAFETY: a string of C.
         if !is_one_of(own, unsafe { CStr::from_ptr(entry.ifa_name) }.to_bytes()) {
-            // SAFETY: the place in the entry before it.
+            // SAFETY: `first`, or the place in the entry before it.
             unsafe { *last = other };
             last = &raw mut entry.ifa_next;
         }
@@ -241,7 +251,7 @@ unsafe fn in_front_of(kernel: *mut ifaddrs, own: &[Interface]) -> *mut ifaddrs {
     }
     // SAFETY: as above.
     unsafe { *last = ptr::null_mut() };
-    first.cast()
+    first
 }
 
 /// Sets the pointers of an entry to what is in it. It stays where it is from now on.

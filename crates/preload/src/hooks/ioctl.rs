@@ -4,13 +4,15 @@
 #![expect(unsafe_code, reason = "symbols of C, and pointers of a program")]
 
 use core::ffi::{c_int, c_ulong, c_void};
+use std::os::fd::AsRawFd;
 
 use program::ifreq::{self, IFREQ_LEN, LIST};
 use program::interfaces::{self, trimmed};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::interfaces::is_one_of;
-use super::{kernel, word};
+use super::{kernel, named, word};
 use crate::sys;
 
 /// Bytes of the kernel's list at the most.
@@ -33,7 +35,11 @@ struct List {
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     // The kernel looks at so many bits; programs that have it in an `int` extend its sign.
     let number = request & 0xffff_ffff;
-    let pass = || kernel(libc::SYS_ioctl, [word(fd), usize::try_from(request).unwrap_or(0), argument as usize, 0, 0, 0]);
+    let pass_by = |fd: c_int| {
+        let request = usize::try_from(request).unwrap_or(0);
+        kernel(libc::SYS_ioctl, [word(fd), request, argument as usize, 0, 0, 0])
+    };
+    let pass = || pass_by(fd);
     if !ifreq::is_known(number) || argument.is_null() || !sys::borrow(fd).is_some_and(ifreq::is_asked) {
         return pass();
     }
@@ -46,6 +52,11 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_voi
     match ifreq::answer(number, asked) {
         Some(Ok(())) => 0,
         Some(Err(why)) => sys::fail(why),
+        // A Unix socket knows no addresses of interfaces.
+        None if named(fd).is_some() => match socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None) {
+            Ok(other) => pass_by(other.as_raw_fd()),
+            Err(why) => sys::fail(why),
+        },
         None => pass(),
     }
 }
