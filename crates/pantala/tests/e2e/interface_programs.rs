@@ -79,7 +79,7 @@ assert any(entry[2].startswith('fe80:') and entry[2].endswith('%%%d' % number) f
 # Its number names it in control messages, in options of groups, and in scopes.
 s = socket.socket(family, socket.SOCK_DGRAM)
 s.settimeout(20)
-s.bind(('::' if v6 else '0.0.0.0', 0))
+s.bind(('::' if v6 else '0.0.0.0', port + 1))
 INFO, ASK = (50, 49) if v6 else (8, 8)
 s.setsockopt(LEVEL, ASK, 1)
 if v6:

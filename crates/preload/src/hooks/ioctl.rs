@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "symbols of C, and pointers of a program")]
 
 use core::ffi::{c_int, c_ulong, c_void};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use program::ifreq::{self, IFREQ_LEN, LIST};
 use program::interfaces::{self, trimmed};
@@ -39,26 +39,31 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_voi
         let request = usize::try_from(request).unwrap_or(0);
         kernel(libc::SYS_ioctl, [word(fd), request, argument as usize, 0, 0, 0])
     };
-    let pass = || pass_by(fd);
     if !ifreq::is_known(number) || argument.is_null() || !sys::borrow(fd).is_some_and(ifreq::is_asked) {
-        return pass();
+        return pass_by(fd);
     }
+    let other = match other(fd) {
+        Ok(other) => other,
+        Err(why) => return sys::fail(why),
+    };
+    let at = other.as_ref().map_or(fd, AsRawFd::as_raw_fd);
     if number == LIST {
         // SAFETY: the program's promise.
-        return unsafe { list(fd, argument.cast()) }.unwrap_or_else(pass);
+        return unsafe { list(at, argument.cast()) }.unwrap_or_else(|| pass_by(at));
     }
     // SAFETY: the program's promise: it is a `struct ifreq`, or what is looked at of it.
     let asked = unsafe { &mut *argument.cast::<[u8; IFREQ_LEN]>() };
     match ifreq::answer(number, asked) {
         Some(Ok(())) => 0,
         Some(Err(why)) => sys::fail(why),
-        // A Unix socket knows no addresses of interfaces.
-        None if named(fd).is_some() => match socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None) {
-            Ok(other) => pass_by(other.as_raw_fd()),
-            Err(why) => sys::fail(why),
-        },
-        None => pass(),
+        None => pass_by(at),
     }
+}
+
+/// The socket that asks the kernel in place of one of pantala, which is a Unix socket of the daemon's network namespace.
+fn other(fd: c_int) -> Result<Option<OwnedFd>, Errno> {
+    let new = |_| socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+    named(fd).map(new).transpose()
 }
 
 /// The list of addresses; `None`: it is the kernel's alone.
