@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use wire::program::{own_number, seen_number};
+use wire::program::seen_number;
 
 const V4_LEN: usize = size_of::<libc::sockaddr_in>();
 /// Bytes of an address at the most.
@@ -23,7 +23,7 @@ pub fn parse(bytes: &[u8]) -> Option<SocketAddr> {
         libc::AF_INET6 if bytes.len() >= LEN_MAX => {
             let (flow, rest) = rest.split_first_chunk::<4>()?;
             let (ip, rest) = rest.split_first_chunk::<16>()?;
-            let scope = own_number(u32::from_ne_bytes(*rest.first_chunk::<4>()?));
+            let scope = u32::from_ne_bytes(*rest.first_chunk::<4>()?);
             let flow = u32::from_be_bytes(*flow);
             Some(SocketAddrV6::new(Ipv6Addr::from(*ip), port, flow, scope).into())
         }
@@ -37,7 +37,7 @@ pub fn is_none(bytes: &[u8]) -> bool {
     bytes.first_chunk().is_some_and(|family| c_int::from(u16::from_ne_bytes(*family)) == libc::AF_UNSPEC)
 }
 
-/// Writes an address, and returns how many of the bytes it has.
+/// Writes an address, and returns how many of the bytes it has. The number of an interface in it is the one that programs see.
 #[must_use]
 pub fn emit(at: SocketAddr) -> ([u8; LEN_MAX], usize) {
     let mut bytes = [0; LEN_MAX];
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn an_address_is_read_as_it_was_written() {
-        for at in ["192.0.2.1:80", "[2001:db8::1]:443", "[fe80::1%3]:443"] {
+        for at in ["192.0.2.1:80", "[2001:db8::1]:443", "[fe80::1%1073741827]:443"] {
             let at: SocketAddr = at.parse().unwrap();
             let (bytes, len) = emit(at);
             assert_eq!(parse(&bytes[..len]), Some(at));

@@ -14,14 +14,14 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrAny, getpeername, getsockname, recvmsg, sendmsg, sockopt,
 };
-use wire::program::{HEAD_LEN, Head, NO_ADDR, Name, Request, Transport};
+use wire::program::{HEAD_LEN, Head, INTERFACE_BASE, NO_ADDR, Name, Request, Transport};
 
 /// Flags of calls about messages.
 pub use libc::{MSG_CTRUNC, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_PEEK, MSG_TRUNC};
 
 use crate::daemon::{Undelivered, ask, ask_report, may_be_ours};
 use crate::stream::{self, Taken};
-use crate::{Socket, options};
+use crate::{Socket, interfaces, options};
 
 /// Bytes of a message on a pair at the most.
 const MESSAGE_MAX: usize = (64 << 10) + HEAD_LEN;
@@ -80,13 +80,23 @@ pub fn begin<S: Socket>(socket: &S, to: SocketAddr) -> Taken<()> {
     if stream::transport(socket) != Some(Transport::Udp) || !is_free() {
         return None;
     }
-    ask(&Request::Route(to.ip())).ok()?;
+    if !has_route(to) {
+        return None;
+    }
     let port = bound(fd).port();
     let is_v6 = sockopt::socket_domain(fd).ok()? == AddressFamily::INET6;
     let addr: SocketAddr = if is_v6 { ([0_u16; 8], port).into() } else { ([0; 4], port).into() };
     let options = options::set_before(socket, Transport::Udp, is_v6);
     let bound = ask(&Request::Bind { transport: Transport::Udp, addr, options });
     Some(bound.and_then(|answer| stream::placed(socket, answer)))
+}
+
+/// Whether pantala reaches an address: by a route, or by the interface that its scope names.
+fn has_route(to: SocketAddr) -> bool {
+    match to {
+        SocketAddr::V6(to) if to.scope_id() & INTERFACE_BASE != 0 => interfaces::numbered(to.scope_id()).is_some(),
+        _ => ask(&Request::Route(to.ip())).is_ok(),
+    }
 }
 
 /// Receives a datagram of a socket whose headers come with descriptors, and its length; it never waits.

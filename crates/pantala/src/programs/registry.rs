@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use wire::program::{Options, Role, SockOpt};
+use wire::program::{INTERFACE_BASE, Options, Role, SockOpt, own_number};
 
 use super::datagrams::Datagrams;
 use super::interfaces::{self, Page};
@@ -165,11 +165,19 @@ impl Registry {
     }
 
     /// Whether the stack has a route to an address, and an address of its own to send from.
-    pub(super) async fn has_route(&self, to: IpAddr) -> bool {
+    pub(super) async fn has_route(&self, to: SocketAddr) -> bool {
+        // Only a number that is none of the kernel's says that an interface here is meant.
+        let by = match to {
+            SocketAddr::V6(to) if to.scope_id() & INTERFACE_BASE != 0 => {
+                u16::try_from(own_number(to.scope_id())).ok()
+            }
+            _ => None,
+        };
+        let to = to.ip().to_canonical();
         let (told, answer) = oneshot::channel();
         let ask = Msg::Call(Box::new(move |netisr: &mut Netisr| {
             // The caller waits for it, or has gone.
-            let _ = told.send(ping::source(&netisr.cpu, to, None, None, 0).is_ok());
+            let _ = told.send(ping::source(&netisr.cpu, to, None, by, 0).is_ok());
         }));
         let sent = self.remotes.first().is_some_and(|remote| remote.send(ask).is_ok());
         sent && answer.await.unwrap_or(false)

@@ -18,7 +18,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{spawn_local, yield_now};
 use wire::program::{
     Group, NO_ADDR, Name, Options as SetOptions, QUOTE_MAX, REPORT_LEN, REQUEST_LEN, Request, Role,
-    SENDERS_LEN, SockOpt, Transport, emit_senders, parse_senders, thread,
+    SENDERS_LEN, SockOpt, Transport, emit_senders, own_number, parse_senders, thread,
 };
 
 use super::datagrams::{Before, Datagrams, Ends};
@@ -152,9 +152,11 @@ impl Client {
         let uid = self.process.uid;
         match request {
             Request::Hello => Ok(Reply::new()),
-            Request::Bind { transport: Transport::Tcp, addr, options } => self.bind(addr, options).await,
+            Request::Bind { transport: Transport::Tcp, addr, options } => {
+                self.bind(own_scope(addr), options).await
+            }
             Request::Bind { transport: Transport::Udp, addr, options } => {
-                self.bind_datagrams(addr, options).await
+                self.bind_datagrams(own_scope(addr), options).await
             }
             Request::Connect { transport: Transport::Tcp, id, local: _, remote, options } => {
                 self.connect(id, remote, options).await
@@ -187,7 +189,7 @@ impl Client {
                 let local = self.registry.local(uid, id).ok_or(Errno::NOTCONN)?;
                 Ok(Reply { addr: local, ..Reply::new() })
             }
-            Request::Route(to) => match self.registry.has_route(to.to_canonical()).await {
+            Request::Route(to) => match self.registry.has_route((to, 0).into()).await {
                 true => Ok(Reply::new()),
                 false => Err(Errno::NETUNREACH),
             },
@@ -341,9 +343,10 @@ impl Client {
         options: SetOptions,
     ) -> Answer {
         let to = canonical(remote);
-        if !self.registry.has_route(to.ip()).await {
+        if !self.registry.has_route(remote).await {
             return Err(Errno::NETUNREACH);
         }
+        let remote = own_scope(remote);
         let (held, udp, bound, options, waiting) = if id == 0 {
             let local = if local.ip().is_unspecified() { any(to, local.port()) } else { canonical(local) };
             let (held, udp) = self.datagrams(local, &options).await?;
@@ -397,9 +400,10 @@ impl Client {
     async fn connect(&self, id: u64, remote: SocketAddr, mut set: SetOptions) -> Answer {
         let to = canonical(remote);
         // Without a route it is the kernel's to try.
-        if !self.registry.has_route(to.ip()).await {
+        if !self.registry.has_route(remote).await {
             return Err(Errno::NETUNREACH);
         }
+        let remote = own_scope(remote);
         let mut options = Options::new();
         if id != 0 {
             set = self.registry.options(id);
@@ -426,7 +430,7 @@ impl Client {
                 // The program has given up; so does the connection.
                 _ = hung_up(unix.as_fd()) => return,
             };
-            go_on(&registry, held, (unix, filler), connected, &set).await;
+            go_on(&registry, held, (unix, filler), (to, connected), &set).await;
         });
         Ok(Reply { descriptor: Some(program), ..Reply::new() })
     }
@@ -454,7 +458,7 @@ async fn go_on(
     registry: &Registry,
     held: Held,
     (unix, filler): (UnixStream, usize),
-    connected: io::Result<TcpStream>,
+    (to, connected): (SocketAddr, io::Result<TcpStream>),
     began_with: &SetOptions,
 ) {
     let tcp = match connected {
@@ -464,8 +468,8 @@ async fn go_on(
             return;
         }
     };
-    let remote = tcp.peer_addr().ok();
-    registry.set_ends(held.id, tcp.local_addr().ok(), remote);
+    let [local, remote] = [tcp.local_addr(), tcp.peer_addr()].map(|addr| Some(on_link_of(to, addr.ok()?)));
+    registry.set_ends(held.id, local, remote);
     // Options that were set meanwhile.
     let options = registry.options(held.id);
     if options != *began_with {
@@ -475,6 +479,16 @@ async fn go_on(
         return;
     }
     relay::run(registry, &held, Rc::new(unix), tcp).await;
+}
+
+/// An address of a connection to `to`; one of a link is of the same link.
+fn on_link_of(to: SocketAddr, mut addr: SocketAddr) -> SocketAddr {
+    if let (SocketAddr::V6(addr), SocketAddr::V6(to)) = (&mut addr, to)
+        && addr.ip().is_unicast_link_local()
+    {
+        addr.set_scope_id(to.scope_id());
+    }
+    addr
 }
 
 /// Takes the filler out of a program's socket. The memory that all tasks share is not held while it waits.
@@ -520,8 +534,16 @@ async fn reply(stream: &UnixStream, answer: Answer) -> io::Result<()> {
 pub(super) fn canonical(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
         ip if ip.is_ipv4() => (ip, addr.port()).into(),
-        _ => addr,
+        _ => own_scope(addr),
     }
+}
+
+/// An address whose scope is the number of an interface here.
+fn own_scope(mut addr: SocketAddr) -> SocketAddr {
+    if let SocketAddr::V6(addr) = &mut addr {
+        addr.set_scope_id(own_number(addr.scope_id()));
+    }
+    addr
 }
 
 fn errno(why: io::Error) -> Errno {

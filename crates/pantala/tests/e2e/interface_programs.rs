@@ -1,6 +1,7 @@
 //! `pantala run`: interfaces and addresses that unmodified programs learn.
 
-use std::net::UdpSocket;
+use std::io::Write;
+use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 
@@ -105,6 +106,18 @@ if v6:
     c = socket.socket(family, socket.SOCK_DGRAM)
     c.connect(sender)
     assert c.getpeername() == sender, c.getpeername()
+    c.settimeout(20)
+    c.send(b'peer')
+    assert c.recv(100) == b'peer'
+    # One that is not bound yet is pantala's, because its scope is.
+    d = socket.socket(family, socket.SOCK_DGRAM)
+    d.settimeout(20)
+    d.sendto(b'new', sender)
+    assert d.recvfrom(100) == (b'new', sender)
+    t = socket.socket(family)
+    t.connect(sender)
+    told = t.recv(100), t.getpeername(), t.getsockname()[3]
+    assert told == (b'stream', sender, number), told
     assert socket.getaddrinfo('fe80::9%' + name, 80)[0][4] == ('fe80::9', 80, 0, number)
 print('done')
 ";
@@ -192,16 +205,21 @@ fn hidden(family: Family) -> &'static str {
     family.pick("192.0.2.77", "2001:db8::77")
 }
 
-/// Answers datagrams on a host of the kernel as long as `run` runs.
+/// Answers datagrams, and connections with a word, on a host of the kernel as long as `run` runs.
 fn echoing<R>(lab: &Lab, family: Family, run: impl FnOnce() -> R) -> R {
     let netns = &lab.hosts[0].netns;
     let socket = netns.run(|| UdpSocket::bind(at(family.any(), PORT))).unwrap().unwrap();
-    socket.set_read_timeout(Some(core::time::Duration::from_millis(100))).unwrap();
+    socket.set_read_timeout(Some(core::time::Duration::from_millis(50))).unwrap();
+    let listener = netns.run(|| TcpListener::bind(at(family.any(), PORT))).unwrap().unwrap();
+    listener.set_nonblocking(true).unwrap();
     let is_over = core::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut bytes = [0; 100];
             while !is_over.load(core::sync::atomic::Ordering::Relaxed) {
+                if let Ok((mut connection, _)) = listener.accept() {
+                    connection.write_all(b"stream").unwrap();
+                }
                 let Ok((count, from)) = socket.recv_from(&mut bytes) else { continue };
                 socket.send_to(&bytes[..count], from).unwrap();
             }
