@@ -15,8 +15,8 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 use wire::program::{
-    Group, INFO_LEN, Options, PAGE_LEN, QUOTE_MAX, REPLY_LEN, REPORT_LEN, REQUEST_LEN, Reply, Report, Request,
-    SENDERS_LEN, SockOpt, emit_senders, parse_senders, set_thread,
+    Group, INFO_LEN, Options, PAGE_LEN, QUOTE_MAX, REPLY_LEN, REPORT_LEN, REQUEST_LEN, Reply, Report,
+    Request, SENDERS_LEN, SockOpt, emit_senders, parse_senders, set_thread,
 };
 
 use crate::interfaces;

@@ -94,7 +94,9 @@ pub fn begin<S: Socket>(socket: &S, to: SocketAddr) -> Taken<()> {
 /// Whether pantala reaches an address: by a route, or by the interface that its scope names.
 fn has_route(to: SocketAddr) -> bool {
     match to {
-        SocketAddr::V6(to) if to.scope_id() & INTERFACE_BASE != 0 => interfaces::numbered(to.scope_id()).is_some(),
+        SocketAddr::V6(to) if to.scope_id() & INTERFACE_BASE != 0 => {
+            interfaces::numbered(to.scope_id()).is_some()
+        }
         _ => ask(&Request::Route(to.ip())).is_ok(),
     }
 }

@@ -31,10 +31,7 @@ const NUMBER: c_ulong = 0x8933;
 /// Whether a request asks for an interface.
 #[must_use]
 pub const fn is_known(request: c_ulong) -> bool {
-    matches!(
-        request,
-        NAME | LIST | FLAGS | ADDR | PEER | BROADCAST | MASK | METRIC | MTU | LINK | NUMBER
-    )
+    matches!(request, NAME | LIST | FLAGS | ADDR | PEER | BROADCAST | MASK | METRIC | MTU | LINK | NUMBER)
 }
 
 /// Whether such requests of a socket are about pantala's interfaces: it is a socket of TCP or UDP, of pantala or not yet.

@@ -243,7 +243,8 @@ fn run(folder: &Folder, on: &Netns, words: &[impl AsRef<str>]) -> Said {
 }
 
 fn an_unmodified_program_lists_the_interfaces_of_pantala_and_uses_their_numbers() {
-    let test = "interface_programs::an_unmodified_program_lists_the_interfaces_of_pantala_and_uses_their_numbers";
+    let test =
+        "interface_programs::an_unmodified_program_lists_the_interfaces_of_pantala_and_uses_their_numbers";
     let folder = Folder::new();
     let Some(lab) = lab(test, &folder, "") else { return };
     let on = clashing(&lab);

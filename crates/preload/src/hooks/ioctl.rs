@@ -89,7 +89,8 @@ unsafe fn list(fd: c_int, asked: *mut List) -> Option<c_int> {
 /// The kernel's list; `None` for an error.
 fn kernel_s(fd: c_int) -> Option<Vec<[u8; IFREQ_LEN]>> {
     let request = usize::try_from(LIST).ok()?;
-    let ask = |list: &mut List| kernel(libc::SYS_ioctl, [word(fd), request, (&raw mut *list) as usize, 0, 0, 0]);
+    let ask =
+        |list: &mut List| kernel(libc::SYS_ioctl, [word(fd), request, (&raw mut *list) as usize, 0, 0, 0]);
     for _ in 0..TRIES {
         let mut list = List { len: 0, entries: core::ptr::null_mut() };
         if ask(&mut list) != 0 {
