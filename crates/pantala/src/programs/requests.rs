@@ -215,12 +215,14 @@ impl Client {
                 self.set_filter(id, group, excludes, senders).await
             }
             Request::Filter { id, group } => self.filter(id, group),
-            Request::Interfaces(from) => {
-                let page = self.registry.interfaces(from).await.ok_or(Errno::NETDOWN)?;
-                let value = i32::try_from(page.total).unwrap_or(i32::MAX);
-                Ok(Reply { value, more: page.bytes, ..Reply::new() })
-            }
+            Request::Interfaces(from) => self.interfaces(from).await,
         }
+    }
+
+    async fn interfaces(&self, from: u32) -> Answer {
+        let page = self.registry.interfaces(from).await.ok_or(Errno::NETDOWN)?;
+        let value = i32::try_from(page.total).unwrap_or(i32::MAX);
+        Ok(Reply { value, more: page.bytes, ..Reply::new() })
     }
 
     async fn get(&self, id: u64, option: SockOpt) -> Answer {

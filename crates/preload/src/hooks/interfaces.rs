@@ -147,7 +147,9 @@ pub extern "C" fn if_nameindex() -> *mut NameIndex {
         // SAFETY: a string of C; `if_freenameindex` frees the copy.
         let if_name = unsafe { libc::strdup(name.as_ptr().cast()) };
         // SAFETY: there is room for as many, and the last stays zero.
-        unsafe { list.add(at).write(NameIndex { if_index: number, if_name }) };
+        let place = unsafe { list.add(at) };
+        // SAFETY: as above.
+        unsafe { place.write(NameIndex { if_index: number, if_name }) };
     }
     list
 }
