@@ -1,6 +1,6 @@
 //! Interfaces and their addresses, as programs learn them: those of pantala, which stand beside the kernel's.
 //!
-//! Their numbers are none of the kernel's ([`INTERFACE_BASE`](wire::program::INTERFACE_BASE)). Their names may be, as that of a TAP is:
+//! Their numbers are none of the kernel's ([`INTERFACE_BASE`]). Their names may be, as that of a TAP is:
 //! then the kernel's interface is not told.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
