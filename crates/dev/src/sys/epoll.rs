@@ -1,6 +1,6 @@
 //! Unsafe: `unshare(2)`, `dup3(2)` and `epoll_ctl(2)` take numbers of descriptors.
 //!
-//! What waits by epoll, and for what: a set knows a file under the number that it was put in with.
+//! Registrations of `epoll`: a set knows a file under the number that it was put in with.
 #![expect(unsafe_code, reason = "the numbers of descriptors are those of another process")]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -17,7 +17,7 @@ pub struct Registration {
     pub inode: u64,
     /// Events that are waited for, and their mode.
     pub events: u32,
-    /// What the set says of it.
+    /// Its events and data, as the set has them.
     pub data: u64,
 }
 
@@ -39,7 +39,7 @@ pub fn registrations(info: &str) -> impl Iterator<Item = Registration> {
 /// Puts `new` into a set in place of `old`, under the same number: the process whose set it is can change and remove it.
 ///
 /// # Errors
-/// Those of `epoll_ctl(2)`; `EBADF` of a number beyond this process's limit.
+/// Errors of `epoll_ctl(2)`; `EBADF` for a number beyond this process's limit.
 pub fn replace(
     set: BorrowedFd<'_>,
     old: BorrowedFd<'_>,

@@ -482,6 +482,15 @@ fn many_flows_find_their_records_and_what_has_no_room_is_refused() {
             }
         }
         assert!(refused > 10_000, "the table is bounded");
+        let mut full = 0;
+        for _ in 0..40_000 {
+            let ends = rng.ends(true);
+            match rig.offload(&to_destination(&ends)) {
+                Ok(record) => there.push((to_destination(&ends), record)),
+                Err(why) => full += u32::from(why == Refused::Full),
+            }
+        }
+        assert!(full > 10_000, "and that of destinations");
         assert_eq!(rig.table.records(), u32::try_from(there.len()).unwrap());
     });
 }

@@ -81,7 +81,7 @@ pub enum Refused {
 pub struct OffloadedFlow {
     /// The generation of the decision ([`FlowTable::generation`]).
     pub generation: u32,
-    /// Which packets these are.
+    /// Packets that these are.
     pub scope: Scope,
     /// By which interface packets come.
     pub rcvif: IfIndex,

@@ -28,7 +28,7 @@ struct Place([u8; 32]);
 #[repr(C)]
 struct Entry {
     told: ifaddrs,
-    /// Of the first entry: how many there are, and the kernel's list, which is behind them.
+    /// Number of entries, and the kernel's list behind them; in the first entry alone.
     count: usize,
     kernel: *mut ifaddrs,
     name: [u8; wire::program::INTERFACE_NAME_LEN],

@@ -69,7 +69,7 @@ fn other(fd: c_int) -> Result<Option<OwnedFd>, Errno> {
 /// The list of addresses; `None`: it is the kernel's alone.
 ///
 /// # Safety
-/// It is as `ioctl(2)` needs it.
+/// As of `ioctl(2)`.
 unsafe fn list(fd: c_int, asked: *mut List) -> Option<c_int> {
     let own = interfaces::list().filter(|own| !own.is_empty())?;
     let mut all = ifreq::entries(&own);

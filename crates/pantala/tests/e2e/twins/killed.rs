@@ -123,7 +123,7 @@ fn a_twin_outlives_a_killed_pantala_and_is_taken_over() {
         assert_eq!(&text, b"still");
     }
 
-    // The configuration changes while nothing runs, and somebody changes the twin.
+    // The configuration and the twin change while nothing runs.
     kill(&mut lab);
     let of = |family, host| net(family, lab.hosts[1].neighbour(family, host));
     let [old, new] = [1, 9].map(|host| of(Family::V4, host));

@@ -1,6 +1,6 @@
 //! Packets to a destination whose route alone decides, whatever their flow.
 //!
-//! What the slow path checks of each packet is checked here as well: of the source, that it may be one at all, and is not ours.
+//! Checks of input are made here as well: a source may be one at all, and is none of our own addresses.
 
 use super::super::layout::{FACTOR, Family, Kind, OWN_SHIFT, ctl, port, version};
 use super::super::table::Maps;
