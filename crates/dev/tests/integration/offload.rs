@@ -328,7 +328,7 @@ fn all_flows_to_a_destination_leave_as_by_the_slow_path_and_what_it_would_look_a
         let ours =
             [IpAddr::from(Ipv4Addr::new(10, 1, 1, 1)), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into()];
         rig.table.set_own(ours.into_iter());
-        let (mut forwarded, mut came_up) = (0, 0);
+        let (mut forwarded, mut came_up, mut discovery) = (0, 0, 0);
         for seed in 1..=100 {
             let rng = &mut Rng(seed * 0x9e37_79b9);
             let is_ip4 = rng.below(2) == 0;
@@ -337,7 +337,11 @@ fn all_flows_to_a_destination_leave_as_by_the_slow_path_and_what_it_would_look_a
             let mut expected = Forwarded::default();
             for n in 0..100 {
                 let (shape, number) = (shape(rng), [TCP, UDP, UDP, ICMP, ICMP6, ESP, SCTP, 0][rng.below(8)]);
-                let ends = Ends { dst, ..rng.ends(is_ip4) };
+                let mut ends = Ends { dst, ..rng.ends(is_ip4) };
+                if number == ICMP6 && rng.below(4) == 0 {
+                    // The type and code of a message.
+                    ends.src_port = u16::from_be_bytes([[132, 133, 135, 136, 137, 138][rng.below(6)], 0]);
+                }
                 let protocol = if number == TCP { TCP } else { UDP };
                 let made = |link, shape: &Shape| {
                     let mut frame = with_protocol(frame(link, &ends, protocol, n, shape), number);
@@ -348,7 +352,10 @@ fn all_flows_to_a_destination_leave_as_by_the_slow_path_and_what_it_would_look_a
                 let (sent, len) = made(incoming(), &shape);
                 let icmp = if is_ip4 { ICMP } else { ICMP6 };
                 let is_partial = shape.checksum == Checksum::Partial && [TCP, UDP].contains(&number);
-                let is_known = [TCP, UDP, ESP, icmp].contains(&number);
+                let [kind, _] = ends.src_port.to_be_bytes();
+                let is_discovery = number == ICMP6 && (133..=137).contains(&kind);
+                discovery += u32::from(is_discovery && !is_ip4);
+                let is_known = [TCP, UDP, ESP, icmp].contains(&number) && !is_discovery;
                 let goes = shape.ttl > 1 && is_known && !is_partial && len <= MTU.into();
                 let (result, left) = rig.program.test_rewrite(&sent).unwrap();
                 let context = format!("seed {seed}, packet {n} of protocol {number}: {ends:?}");
@@ -369,7 +376,7 @@ fn all_flows_to_a_destination_leave_as_by_the_slow_path_and_what_it_would_look_a
             assert_eq!(rig.writer.counted(record), expected, "seed {seed}");
             rig.writer.remove(record);
         }
-        assert!(forwarded > 1000 && came_up > 2000, "{forwarded} {came_up}");
+        assert!(forwarded > 1000 && came_up > 2000 && discovery > 50, "{forwarded} {came_up} {discovery}");
         assert_eq!(rig.table.records(), 0);
     });
 }

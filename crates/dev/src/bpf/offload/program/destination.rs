@@ -33,20 +33,29 @@ pub(super) fn follow(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels, family: Fa
     asm.place(on);
 }
 
-/// Lets go on those protocols whose checksums are known to be whole or can be told from partial ones, with the bytes that tell.
+/// Leaves to the stack all protocols but those whose checksums are known to be whole or can be told from partial ones, and messages
+/// of neighbour discovery: one that asks for a published address is answered here.
 fn protocol(asm: &mut Asm, family: Family, on: Label) {
     let [tcp, known] = [(); 2].map(|()| asm.label());
-    let icmp = if family == Family::V4 { ICMP } else { ICMP6 };
     asm.jump_if(Cond::Eq, PROTOCOL, TCP, tcp);
-    for protocol in [UDP, icmp, ESP] {
+    for protocol in [UDP, ESP] {
         asm.jump_if(Cond::Eq, PROTOCOL, protocol, known);
     }
-    asm.jump(on).place(tcp);
+    match family {
+        Family::V4 => asm.jump_if(Cond::Eq, PROTOCOL, ICMP, known).jump(on),
+        Family::V6 => asm
+            .jump_if(Cond::Ne, PROTOCOL, ICMP6, on)
+            .load(Size::Byte, Reg::R2, FRAME, family.l4_at())
+            .jump_if(Cond::Lt, Reg::R2, i32::from(DISCOVERY.0), known)
+            .jump_if(Cond::Gt, Reg::R2, i32::from(DISCOVERY.1), known)
+            .jump(on),
+    };
+    asm.place(tcp);
     need(asm, i32::from(family.l4_at()) + 20, on);
     asm.place(known);
 }
 
-/// Goes on to `on` unless a packet comes from a host of others, and leaves neither `r0` nor `r4` alone: RFC 1812 §5.3.7, RFC 4291 §2.5.6 and §2.7.
+/// Leaves to the stack what does not come from a host of others: RFC 1812 §5.3.7, RFC 4291 §2.5.6 and §2.7. `r0` and `r4` are used.
 fn source(asm: &mut Asm, maps: &Maps<'_>, family: Family, on: Label) {
     let (at, _) = family.addresses_at();
     match family {
@@ -127,3 +136,5 @@ pub(super) fn pseudo_header(asm: &mut Asm, family: Family, none: Label) {
 const ICMP: i32 = 1;
 const ESP: i32 = 50;
 const ICMP6: i32 = 58;
+/// First and last type of the messages of neighbour discovery (RFC 4861 §4).
+const DISCOVERY: (u8, u8) = (133, 137);
