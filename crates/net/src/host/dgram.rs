@@ -13,7 +13,7 @@ pub(crate) mod watch;
 pub(crate) use self::base::{Base, Id};
 pub use self::listen::{Listen, MEMBERSHIPS_MAX};
 pub(crate) use self::listen::{leave_all, listen, memberships};
-pub(crate) use self::output::{Aim, group_if, outif};
+pub(crate) use self::output::{Aim, check_size, group_if, outif};
 pub use self::output::{To, link_mtu};
 pub use self::queue::{DATAGRAMS_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX, Received};
 pub(crate) use self::queue::{Queue, Record};

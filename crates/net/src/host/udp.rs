@@ -18,7 +18,7 @@ pub use self::calls::{
     Bind, Connect, bind, change, close, connect, failure, failure_with_quote, listen, local, memberships,
     read_in_place, ready, recv,
 };
-pub(crate) use self::error::{can_have_sent, error};
+pub(crate) use self::error::{can_have_sent, error, is_too_big};
 pub(super) use self::failures::Failures;
 pub use self::failures::{FAILURES_MAX, QUOTE_MAX};
 pub use self::input::input;

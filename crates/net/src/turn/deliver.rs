@@ -5,10 +5,12 @@ use core::net::IpAddr;
 use pkt::Pkt;
 use wire::Protocol;
 
+use crate::base::drop::DropReason;
 use crate::base::four_tuple::FourTuple;
 use crate::base::ids::IfIndex;
 use crate::host::{ping, raw, tcp, udp};
 use crate::ip::icmp::{Message, Quoted};
+use crate::ip::{ip_tx, pmtu};
 use crate::link::tables::Twin;
 use crate::turn::cpu::Cpu;
 use crate::turn::trace::Headers;
@@ -76,6 +78,18 @@ pub(crate) fn icmp_error(
         Protocol::UDP => udp::error(cpu, from, ifindex, (quoted, pkt), message),
         _ => false,
     }
+}
+
+/// Sends a packet that another CPU has made for this one to send, or a tunnel.
+///
+/// Next   [`ip_tx::output`].
+/// Drops  [`DropReason::TooBig`].
+pub(crate) fn send(cpu: &mut Cpu, pkt: Pkt) {
+    let may_be_long = !cpu.paths.is_empty() && pkt.len() > pmtu::LEAST_V4;
+    if may_be_long && udp::is_too_big(cpu, &pkt) {
+        return cpu.drop_pkt(pkt, DropReason::TooBig);
+    }
+    ip_tx::output(cpu, pkt);
 }
 
 /// Whether a connection, a socket or a ping of this CPU, which owns the quoted packet, can have sent it. `ifindex` is the interface by

@@ -21,10 +21,11 @@ use crate::host::app::Apps;
 use crate::host::{dgram, tcp};
 use crate::ip::ip4::Ip4;
 use crate::ip::ip6::Ip6;
-use crate::ip::{arp, bridge_io, icmp, ip_tx, ip4, ip6, neigh, output, punt, reass, tunnel_io};
+use crate::ip::{arp, bridge_io, icmp, ip4, ip6, neigh, output, punt, reass, tunnel_io};
 use crate::link::pppoe;
 use crate::out::ifq;
 use crate::turn::cpu::{Cpu, CpuId};
+use crate::turn::deliver;
 use crate::turn::msg::Inbox;
 use crate::turn::next::{Next, Resume};
 use crate::turn::timers;
@@ -257,7 +258,7 @@ pub fn dispatch(cpu: &mut Cpu, pkt: Pkt, next: Next) {
         Next::Away(away) => firewall::handoff::send(cpu, pkt, away),
         Next::Onward => firewall::go_onward(cpu, pkt),
         Next::Reassemble => reass::in_transit(cpu, pkt),
-        Next::Send => ip_tx::output(cpu, pkt),
+        Next::Send => deliver::send(cpu, pkt),
         Next::Wait => cpu.wait_for_tables(pkt),
         Next::Drop(reason) => cpu.drop_pkt(pkt, reason),
     }

@@ -282,7 +282,6 @@ fn to(remote: SocketAddr, head: &Head) -> To {
     To { remote, local, zone: if head.zone == 0 { ifindex } else { head.zone } }
 }
 
-/// The interface that is named; `None` if none is.
 /// The source filter of a member with one sender more or less, or of one that joins or leaves the group.
 ///
 /// # Errors
@@ -310,6 +309,7 @@ fn filter_with(before: Option<&Filter>, of: Sender, joins: bool) -> Result<Filte
     Ok(if excludes { Filter::except(sources) } else { Filter::only(sources) })
 }
 
+/// The interface that is named; `None` if none is.
 fn link(cpu: &Cpu, Link { addr, ifindex }: Link) -> Result<Option<IfIndex>, Error> {
     let is_it = |ifnet: &&Ifnet| match addr.is_unspecified() {
         true => ifnet.index == ifindex,

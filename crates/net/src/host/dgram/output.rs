@@ -176,7 +176,7 @@ pub fn link_mtu(cpu: &Cpu, fib: FibIndex, to: IpAddr) -> Option<u32> {
 }
 
 /// Checks the size of a datagram that must not be fragmented, against the link and the known path MTU.
-fn check_size(cpu: &Cpu, pkt: &Pkt) -> Result<(), Error> {
+pub(crate) fn check_size(cpu: &Cpu, pkt: &Pkt) -> Result<(), Error> {
     let remote = l4::ends(pkt).1;
     let route = output::path(cpu, cpu.tables.fib_of(pkt), remote, pkt.outif, || flow_hash(pkt))
         .map_err(|_| Error::NetworkUnreachable)?;

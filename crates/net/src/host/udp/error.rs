@@ -3,12 +3,14 @@
 use core::net::IpAddr;
 
 use pkt::Pkt;
+use wire::Protocol;
 use wire::icmp4::{self, unreachable};
 use wire::icmp6;
 use wire::udp::Header;
 
 use super::failures::QUOTE_MAX;
 use super::socket::{Failure, Icmp};
+use crate::host::dgram::check_size;
 use crate::host::pcb::FourTuple;
 use crate::host::sock::Error;
 use crate::ip::icmp::{Message, Quoted};
@@ -40,6 +42,24 @@ pub(crate) fn error(
         socket.fail(failure, bytes.get(..len).unwrap_or_default());
     }
     true
+}
+
+/// Tells the socket of a datagram that must not be cut that its path does not take it; false if it does, or may be cut.
+///
+/// The CPU that made it did not know yet: what a path takes is learnt where the errors come to, and told to the others.
+#[cold]
+pub(crate) fn is_too_big(cpu: &mut Cpu, pkt: &Pkt) -> bool {
+    let Err(error @ Error::TooBig { .. }) = check_size(cpu, pkt) else { return false };
+    let Some(quoted) = Quoted::read(cpu, pkt, 0).filter(|quoted| quoted.protocol == Protocol::UDP) else {
+        return false;
+    };
+    let ends = ends(pkt.outif, &quoted);
+    let Some(socket) = cpu.udp.as_mut().and_then(|sockets| sockets.find(&ends)) else { return false };
+    let is_whole = socket.base.settings.dont_fragment;
+    if is_whole {
+        socket.fail(Failure { to: ends.remote(), error, icmp: None }, &[]);
+    }
+    is_whole
 }
 
 /// Whether a socket can have sent the quoted datagram.

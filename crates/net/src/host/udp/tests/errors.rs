@@ -1,6 +1,7 @@
 //! Errors of ICMP, as a socket is told of them.
 
 use super::*;
+use crate::host::pcb::FourTuple;
 
 /// An error of `from` about a datagram that we sent: of IPv4, or of IPv6.
 fn report(from: IpAddr, sent: &[u8], four: icmp4::Message, six: icmp6::Message) -> Vec<u8> {
@@ -94,5 +95,63 @@ fn a_socket_for_all_errors_is_told_of_type_code_mtu_and_sender_and_another_of_wh
                 assert_eq!(failure(bench.cpu(), id), None);
             }
         }
+    }
+}
+
+#[test]
+fn what_the_path_does_not_take_is_told_the_socket_though_the_cpu_that_has_made_it_did_not_know_yet() {
+    for ((addr, peer), dont_fragment) in families().into_iter().flat_map(|pair| [(pair, true), (pair, false)]) {
+        let router: IpAddr = if addr.is_ipv4() { addr4(1, 9).into() } else { addr6(1, 9).into() };
+        let mut bench = Bench::with(1, 8, |_| ());
+        let mut wanted = to_bind(addr);
+        wanted.settings.dont_fragment = true;
+        let ids = everywhere(&mut bench, &wanted);
+        let mut tried = 0;
+        for to in (1..=20).map(|port| SocketAddr::new(peer, port)) {
+            let owner = bench.cpu().placement.owner(FourTuple::new((addr, PORT).into(), to, 0).flow()).index();
+            let from = (owner + 1) % ids.len();
+            set_whole(&mut bench, &ids, true);
+            send_to(cpu(&mut bench, from), ids[from], to, &[7; 1400]).unwrap();
+            bench.run();
+            let sent = bench.sent(1);
+            let (four, six) =
+                (icmp4::Message::Unreachable { code: 4, mtu: 1280 }, icmp6::Message::PacketTooBig { mtu: 1280 });
+            bench.inject(1, frame_from(1, router, &report(router, &sent[0], four, six)));
+            // The sender is in the middle of a turn meanwhile.
+            for at in (0..3).flat_map(|_| 0..ids.len()).filter(|at| *at != from) {
+                bench.netisrs[at].turn(bench.now);
+            }
+            let told = failure(cpu(&mut bench, owner), ids[owner]);
+            set_whole(&mut bench, &ids, dont_fragment);
+            let long = send_to(cpu(&mut bench, from), ids[from], to, &[8; 1400]);
+            bench.run();
+            let later = failure(cpu(&mut bench, owner), ids[owner]);
+            let frames = bench.sent(1).len();
+            if told.is_none() {
+                // The error came by the sender's CPU.
+                continue;
+            }
+            tried += 1;
+            assert_eq!(long, Ok(()));
+            let expected = Failure { to, error: Error::TooBig { mtu: 1280 }, icmp: None };
+            assert_eq!(later, dont_fragment.then_some(expected));
+            // Routers may cut one of IPv4.
+            let cut = if peer.is_ipv4() { 1 } else { 2 };
+            assert_eq!(frames, if dont_fragment { 0 } else { cut });
+            // It knows now.
+            let long = send_to(cpu(&mut bench, from), ids[from], to, &[9; 1400]);
+            assert_eq!(long.is_err(), dont_fragment);
+            bench.run();
+            bench.forget_sent();
+        }
+        assert!(tried >= 10, "{tried}");
+        assert_eq!(bench.dropped(DropReason::TooBig), if dont_fragment { tried } else { 0 });
+    }
+}
+
+/// On each CPU, datagrams must not be cut, or may be.
+fn set_whole(bench: &mut Bench, ids: &[Id], dont_fragment: bool) {
+    for (at, id) in ids.iter().enumerate() {
+        change(cpu(bench, at), *id, |settings| settings.dont_fragment = dont_fragment).unwrap();
     }
 }
