@@ -77,6 +77,10 @@ fn config(lab: &Lab, client: &str) -> String {
 fn host_is_up(lab: &Lab) {
     lab.router().run(|| dev::sys::sysctl::set("ipv6.conf.pt1.accept_ra", 2)).unwrap().unwrap();
     lab.router().netlink().unwrap().set_up("pt1", true).unwrap();
+    until("the LAN's host has a link-local address that no other host has", || {
+        let text = host_addresses(lab);
+        text.contains("fe80") && !text.contains("tentative")
+    });
 }
 
 /// The prefix that is delegated to us.
@@ -239,10 +243,6 @@ fn a_host_gets_an_ipv6_address_from_a_server_behind_a_relay() {
         }} }}"#
     );
     let _kea = Kea::run(&lab, &conf);
-    until("the LAN's host has a link-local address", || {
-        let text = host_addresses(&lab);
-        text.contains("fe80") && !text.contains("tentative")
-    });
     let text = dhclient(
         &lab,
         "-1 -d -N",
