@@ -11,7 +11,7 @@ use crate::args::Args;
 use crate::report::{Report, Row};
 use crate::run::{self, cargo, follow};
 use crate::tally::Tally;
-use crate::{icount, setup, suites, tahi};
+use crate::{icount, lint, setup, suites, tahi};
 
 /// A check: its name, and how it is run.
 type Check = (&'static str, fn() -> Result<Vec<Row>>);
@@ -68,10 +68,12 @@ pub fn test(args: &mut Args) -> Result<bool> {
     setup::packages()?;
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
     let alone = !is_wanted("tests");
-    let checks = CHECKS.iter().filter(|(name, _)| is_wanted(name));
-    // Worlds that tests describe are among the tests.
-    let checks = checks.map(|(name, check)| {
-        (*name, if alone && *name == "worlds" { run_worlds_in_test_alone as fn() -> _ } else { *check })
+    // Clippy and rustdoc look at what is built for the tests, and the worlds that tests describe are among these.
+    let checks = CHECKS.iter().filter(|(name, _)| is_wanted(name) && (alone || *name != "docs"));
+    let checks = checks.map(|(name, check)| match (*name, alone) {
+        ("clippy", false) => ("clippy", run_clippy_of_library as fn() -> _),
+        ("worlds", true) => ("worlds", run_worlds_in_test_alone as fn() -> _),
+        _ => (*name, *check),
     });
     table(&checks.collect::<Vec<_>>())
 }
@@ -196,21 +198,27 @@ fn run_clippy() -> Result<Vec<Row>> {
     let mut command = cargo(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
     command.env("CARGO_TARGET_DIR", run::root().join("target/lint"));
     let mut rows = yes_or_no("clippy", command, PATIENCE)?;
-    // The library as a program embeds it, and its examples.
+    rows.extend(run_clippy_of_library()?);
+    Ok(rows)
+}
+
+/// The library as a program embeds it, and its examples.
+fn run_clippy_of_library() -> Result<Vec<Row>> {
     let mut command =
         cargo(["clippy", "--package", "pantala", "--no-default-features", "--lib", "--examples"]);
     command.args(["--quiet", "--", "-D", "warnings"]);
     command.env("CARGO_TARGET_DIR", run::root().join("target/lint"));
-    rows.extend(yes_or_no("clippy of the library alone", command, PATIENCE)?);
-    Ok(rows)
+    yes_or_no("clippy of the library alone", command, PATIENCE)
 }
 
 /// Test programs with a row of their own: those against real hosts, and those with described worlds.
 const APART: [&str; 2] = ["e2e", "worlds"];
 
-/// All tests of the workspace, with [so many](SEEDS_IN_TEST) seeds for each kind of world, and with the scripts of others.
+/// All tests of the workspace, with [so many](SEEDS_IN_TEST) seeds for each kind of world, and with the scripts of others. Clippy and
+/// rustdoc look at what is built.
 fn run_tests() -> Result<Vec<Row>> {
-    let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
+    let built = follow("build", lint::cargo(["test", "--workspace", "--no-run"])?, PATIENCE)?;
+    let mut command = lint::cargo(["test", "--workspace", "--no-fail-fast"])?;
     command.env(SEEDS, SEEDS_IN_TEST.to_string());
     suites::SCRIPTS.name_to(&mut command);
     if std::env::var_os(AT_ONCE).is_none() {
@@ -231,6 +239,7 @@ fn run_tests() -> Result<Vec<Row>> {
         rows[0].tally += Tally::FAILED;
     }
     explain(&rows, &done);
+    rows.insert(0, lint::row(&built));
     Ok(rows)
 }
 
@@ -274,7 +283,7 @@ fn run_worlds_in_test_alone() -> Result<Vec<Row>> {
 
 fn run_loom() -> Result<Vec<Row>> {
     // Of the whole workspace, so that libraries have the features with which they are built for the other tests.
-    let command = cargo(["test", "--workspace", "--features", "pkt/loom", "--test", "loom"]);
+    let command = lint::cargo(["test", "--workspace", "--features", "pkt/loom", "--test", "loom"])?;
     command_of_tests("loom", command, PATIENCE)
 }
 
@@ -284,7 +293,8 @@ fn run_model_in_test() -> Result<Vec<Row>> {
 
 /// Publications of a control thread while netisrs turn, in so many orders of their steps, by [shuttle](https://docs.rs/shuttle).
 fn run_model(orders: u64, seed: u64) -> Result<Vec<Row>> {
-    let mut command = cargo(["test", "--workspace", "--features", "sim/model", "--test", "interleavings"]);
+    let mut command =
+        lint::cargo(["test", "--workspace", "--features", "sim/model", "--test", "interleavings"])?;
     // Built for this alone: so that is what takes its time.
     for package in ["net", "sim"] {
         command.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=0"));

@@ -4,10 +4,12 @@
 
 mod profile;
 
+use core::num::NonZero;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -176,13 +178,10 @@ fn build(program: &str) -> Result<PathBuf> {
     Ok(target.join("icount").join(program))
 }
 
-/// Counts all cases, and at the same time the short run of each once more: what is not the same twice is not a number.
+/// Counts all cases, and then the short run of each once more: what is not the same twice is not a number.
 fn count_twice(program: &Path) -> Result<Counts> {
-    let (counted, again) = thread::scope(|scope| {
-        let again = scope.spawn(|| each_case(|kind, at_once| run_short(program, kind, at_once)));
-        (each_case(|kind, at_once| count(program, kind, at_once)), again.join())
-    });
-    let (counted, again) = (counted?, again.map_err(|_| anyhow!("counting panicked"))??);
+    let counted = each_case(|kind, at_once| count(program, kind, at_once))?;
+    let again = each_case(|kind, at_once| run_short(program, kind, at_once))?;
     compare(&counted, &again)?;
     Ok(per_packet(&counted))
 }
@@ -211,19 +210,31 @@ fn is_same(one: Run, other: Run) -> bool {
     one.1 == other.1 && one.0.abs_diff(other.0) <= one.0 / SAME_WITHIN
 }
 
-fn each_case<T>(what: impl Fn(&str, usize) -> Result<T>) -> Result<BTreeMap<String, T>> {
-    let cases = KINDS.iter().flat_map(|kind| AT_ONCE.iter().map(move |at_once| (*kind, *at_once)));
-    let many = SEVERAL
-        .iter()
-        .chain(GUARDED)
-        .chain(LINKS)
-        .chain(ECHOES)
-        .copied()
-        .chain(ELSEWHERE.iter().map(|(kind, _)| *kind));
-    cases
-        .chain(many.map(|kind| (kind, MANY)))
+/// Does something for each case, for as many at a time as there are processors.
+fn each_case<T: Send>(what: impl Fn(&str, usize) -> Result<T> + Sync) -> Result<BTreeMap<String, T>> {
+    let cases = Mutex::new(cases().into_iter());
+    let next = || cases.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let some = || -> Result<Vec<_>> {
+        core::iter::from_fn(next)
+            .map(|(kind, at_once)| Ok((case(kind, at_once), what(kind, at_once)?)))
+            .collect()
+    };
+    thread::scope(|scope| {
+        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+        let all: Vec<_> = (0..cpus).map(|_| scope.spawn(some)).collect();
+        let each = all.into_iter().map(|part| part.join().map_err(|_| anyhow!("counting panicked"))?);
+        Ok(each.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    })
+}
+
+/// All cases: what is done, and with how many at once.
+fn cases() -> Vec<(&'static str, usize)> {
+    let plain = KINDS.iter().flat_map(|kind| AT_ONCE.iter().map(move |at_once| (*kind, *at_once)));
+    let many = [SEVERAL, GUARDED, LINKS, ECHOES].concat();
+    let elsewhere = ELSEWHERE.iter().map(|(kind, _)| *kind);
+    plain
+        .chain(many.into_iter().chain(elsewhere).map(|kind| (kind, MANY)))
         .chain(TALKING.iter().map(|kind| (*kind, TALKS)))
-        .map(|(kind, at_once)| Ok((case(kind, at_once), what(kind, at_once)?)))
         .collect()
 }
 

@@ -10,6 +10,7 @@ mod features;
 mod fuzz;
 mod icount;
 mod interop;
+mod lint;
 mod manual;
 mod peers;
 mod plots;
@@ -43,7 +44,8 @@ const COMMANDS: &[Command] = &[
         usage: "[CHECK...]",
         about: "Installs what the checks need, runs them all (or those named), and prints one table.\n\
                 Checks: fmt clippy tests docs worlds tahi loom model miri icount; the end-to-end tests are among `tests`, and with\n\
-                them the worlds that tests describe. What needs only processors runs beside the tests, and gives way to them.",
+                them the worlds that tests describe; clippy and rustdoc look at what is built for them. What needs only processors\n\
+                runs beside the tests, and gives way to them.",
         run: checks::test,
     },
     Command { name: "ci", usage: "", about: "The same as `test`.", run: checks::test },
@@ -194,6 +196,9 @@ const COMMANDS: &[Command] = &[
 ];
 
 fn main() -> ExitCode {
+    if let Some(code) = lint::in_place_of_the_compiler() {
+        return code;
+    }
     let mut args = Args::from_env();
     let wants_help = args.flag("--help") | args.flag("-h");
     let Some(name) = args.word().filter(|name| name != "help") else {

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use crate::lint;
 use crate::tally::{Reader, is_ignored_with_a_reason, is_skip};
 
 /// The result of a command.
@@ -24,7 +25,7 @@ pub struct Finished {
 }
 
 /// Lines of a failed command that are shown.
-const GIST_LINES: usize = 150;
+pub const GIST_LINES: usize = 150;
 
 /// The project's top directory.
 pub fn root() -> PathBuf {
@@ -40,7 +41,7 @@ pub fn root() -> PathBuf {
 /// It does not build.
 pub fn program_of_tests(name: &str, limit: Duration) -> Result<PathBuf> {
     // One of the tests that run the programs of `sim`.
-    let command = cargo(["test", "--workspace", "--no-run", "--test", "worlds"]);
+    let command = lint::cargo(["test", "--workspace", "--no-run", "--test", "worlds"])?;
     let done = follow(&format!("{name}-build"), command, limit)?;
     anyhow::ensure!(done.status.success(), "{name} does not build:\n{}", gist(&done.log));
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);

@@ -100,7 +100,8 @@ fn a_socket_for_all_errors_is_told_of_type_code_mtu_and_sender_and_another_of_wh
 
 #[test]
 fn what_the_path_does_not_take_is_told_the_socket_though_the_cpu_that_has_made_it_did_not_know_yet() {
-    for ((addr, peer), dont_fragment) in families().into_iter().flat_map(|pair| [(pair, true), (pair, false)]) {
+    for ((addr, peer), dont_fragment) in families().into_iter().flat_map(|pair| [(pair, true), (pair, false)])
+    {
         let router: IpAddr = if addr.is_ipv4() { addr4(1, 9).into() } else { addr6(1, 9).into() };
         let mut bench = Bench::with(1, 8, |_| ());
         let mut wanted = to_bind(addr);
@@ -108,14 +109,17 @@ fn what_the_path_does_not_take_is_told_the_socket_though_the_cpu_that_has_made_i
         let ids = everywhere(&mut bench, &wanted);
         let mut tried = 0;
         for to in (1..=20).map(|port| SocketAddr::new(peer, port)) {
-            let owner = bench.cpu().placement.owner(FourTuple::new((addr, PORT).into(), to, 0).flow()).index();
+            let owner =
+                bench.cpu().placement.owner(FourTuple::new((addr, PORT).into(), to, 0).flow()).index();
             let from = (owner + 1) % ids.len();
             set_whole(&mut bench, &ids, true);
             send_to(cpu(&mut bench, from), ids[from], to, &[7; 1400]).unwrap();
             bench.run();
             let sent = bench.sent(1);
-            let (four, six) =
-                (icmp4::Message::Unreachable { code: 4, mtu: 1280 }, icmp6::Message::PacketTooBig { mtu: 1280 });
+            let (four, six) = (
+                icmp4::Message::Unreachable { code: 4, mtu: 1280 },
+                icmp6::Message::PacketTooBig { mtu: 1280 },
+            );
             bench.inject(1, frame_from(1, router, &report(router, &sent[0], four, six)));
             // The sender is in the middle of a turn meanwhile.
             for at in (0..3).flat_map(|_| 0..ids.len()).filter(|at| *at != from) {
