@@ -38,11 +38,12 @@ pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<Comma
     Ok(command)
 }
 
-/// The copy: this program may be built anew meanwhile.
+/// The copy. The file that this program was started from is replaced by what is built.
 fn copy(folder: &Path) -> Result<PathBuf> {
-    let (name, new) = (folder.join(NAME), folder.join(format!("{NAME}.{}", std::process::id())));
+    let own = format!("{NAME}.{}.{:?}", std::process::id(), std::thread::current().id());
+    let (name, new) = (folder.join(NAME), folder.join(own));
     std::fs::create_dir_all(folder)?;
-    std::fs::copy(std::env::current_exe()?, &new).with_context(|| new.display().to_string())?;
+    std::fs::copy("/proc/self/exe", &new).with_context(|| new.display().to_string())?;
     std::fs::rename(&new, &name)?;
     Ok(name)
 }
