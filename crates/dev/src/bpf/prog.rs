@@ -32,17 +32,10 @@ impl Program {
     /// # Errors
     /// [`BpfError::Verifier`] with the verifier's last words, [`BpfError::Permission`].
     pub fn load(name: &'static str, kind: Kind, insns: &[Insn], frags: bool) -> Result<Self, BpfError> {
-        let mut log = vec![0_u8; 1 << 16];
-        match call_for_fd(&mut load_command(name, kind, insns, frags, OWN_LICENSE, &mut log)) {
-            Ok(fd) => Ok(Self(fd)),
-            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && log[0] == 0 => {
-                Err(BpfError::Permission { doing: "load a BPF program" })
-            }
-            Err(source) => Err(BpfError::Verifier { name: name.to_owned(), source, log: text(&log) }),
-        }
+        Self::load_logged((name, name), (kind, insns, frags), OWN_LICENSE, "load a BPF program")
     }
 
-    /// Loads a program with the parts of `whose`, under another license. The verifier's log is asked for when it has refused.
+    /// Loads a program with the parts of `whose`, under another license.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -55,14 +48,24 @@ impl Program {
         license: &str,
     ) -> Result<Self, BpfError> {
         let license = CString::new(license).unwrap_or_default();
-        if let Ok(fd) = call_for_fd(&mut load_command(name, kind, insns, frags, &license, &mut [])) {
+        Self::load_logged((name, whose), (kind, insns, frags), &license, "load an XDP program")
+    }
+
+    /// Loads a program. The verifier's log is asked for when it has refused: one that fills its place is an error itself.
+    fn load_logged(
+        (name, whose): (&str, &str),
+        (kind, insns, frags): (Kind, &[Insn], bool),
+        license: &CStr,
+        doing: &'static str,
+    ) -> Result<Self, BpfError> {
+        if let Ok(fd) = call_for_fd(&mut load_command(name, kind, insns, frags, license, &mut [])) {
             return Ok(Self(fd));
         }
         let mut log = vec![0_u8; 1 << 20];
-        match call_for_fd(&mut load_command(name, kind, insns, frags, &license, &mut log)) {
+        match call_for_fd(&mut load_command(name, kind, insns, frags, license, &mut log)) {
             Ok(fd) => Ok(Self(fd)),
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied && log[0] == 0 => {
-                Err(BpfError::Permission { doing: "load an XDP program" })
+                Err(BpfError::Permission { doing })
             }
             Err(source) => Err(BpfError::Verifier { name: whose.to_owned(), source, log: text(&log) }),
         }
