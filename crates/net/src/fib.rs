@@ -127,6 +127,15 @@ impl Fib {
         word::len(self.leaf(addr))
     }
 
+    /// Bits of an address that decide about it: all that have these bits in common are looked up alike.
+    #[must_use]
+    pub fn block_len(&self, addr: IpAddr) -> u8 {
+        match addr {
+            IpAddr::V4(addr) => self.v4.block_len(addr.to_bits()),
+            IpAddr::V6(addr) => self.v6.block_len(addr.to_bits()),
+        }
+    }
+
     fn leaf(&self, addr: IpAddr) -> u32 {
         match addr {
             IpAddr::V4(addr) => self.v4.find(addr.to_bits()),

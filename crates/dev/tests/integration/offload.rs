@@ -7,7 +7,9 @@ use dev::bpf::map::XskMap;
 use dev::bpf::offload::{self, Offload, PortWords, Writer};
 use dev::bpf::prog::Program;
 use dev::netlink::Rtnetlink;
-use net::flow::offload::{Ends, FlowTable, Forwarded, OffloadedFlow, RecordId, Refused, Scope};
+use net::flow::offload::{
+    BITS_V4, BITS_V6, Ends, FlowTable, Forwarded, OffloadedFlow, RecordId, Refused, Scope,
+};
 use wire::checksum::Sum;
 
 use crate::support::{is_root, netns};
@@ -292,13 +294,13 @@ fn a_frame_with_any_one_byte_changed_is_forwarded_only_if_its_flow_is_the_same()
     });
 }
 
-/// The record for all packets to where a packet with these ends goes.
-fn to_destination(ends: &Ends) -> OffloadedFlow {
-    let src = if ends.dst.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let ends = Ends { src, dst: ends.dst, src_port: 0, dst_port: 0 };
+/// The record for all packets to destinations that have so many bits in common with this one.
+fn to_destination(dst: IpAddr, bits: u8) -> OffloadedFlow {
+    let src = if dst.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let ends = Ends { src, dst: beginning(dst, bits, src), src_port: 0, dst_port: 0 };
     OffloadedFlow {
         generation: 0,
-        scope: Scope::Destination,
+        scope: Scope::Destination(bits),
         rcvif: NUMBER,
         protocol: 0,
         class: 0,
@@ -307,6 +309,32 @@ fn to_destination(ends: &Ends) -> OffloadedFlow {
         outif: OUT,
         link: NEXT,
         mtu: MTU,
+    }
+}
+
+/// So many bits of an address in front of those of another one.
+fn beginning(of: IpAddr, bits: u8, rest: IpAddr) -> IpAddr {
+    let join = |of: u128, rest: u128, behind: u32| {
+        let mask = u128::MAX.checked_shl(behind).unwrap_or(0);
+        of & mask | rest & !mask
+    };
+    match (of, rest) {
+        (IpAddr::V4(of), IpAddr::V4(rest)) => {
+            let all = join(of.to_bits().into(), rest.to_bits().into(), 32 - u32::from(bits));
+            Ipv4Addr::from_bits(u32::try_from(all).unwrap()).into()
+        }
+        (IpAddr::V6(of), IpAddr::V6(rest)) => {
+            Ipv6Addr::from_bits(join(of.to_bits(), rest.to_bits(), 128 - u32::from(bits))).into()
+        }
+        _ => panic!("of two families"),
+    }
+}
+
+/// An address that differs from this one in one bit, number `bit` from the left.
+fn flipped(addr: IpAddr, bit: u8) -> IpAddr {
+    match addr {
+        IpAddr::V4(addr) => Ipv4Addr::from_bits(addr.to_bits() ^ 1 << (31 - bit)).into(),
+        IpAddr::V6(addr) => Ipv6Addr::from_bits(addr.to_bits() ^ 1 << (127 - bit)).into(),
     }
 }
 
@@ -332,10 +360,18 @@ fn all_flows_to_a_destination_leave_as_by_the_slow_path_and_what_it_would_look_a
         for seed in 1..=100 {
             let rng = &mut Rng(seed * 0x9e37_79b9);
             let is_ip4 = rng.below(2) == 0;
-            let dst = rng.addr(is_ip4);
-            let record = rig.offload(&to_destination(&Ends { dst, ..rng.ends(is_ip4) })).unwrap();
+            let of = rng.addr(is_ip4);
+            let bits = if is_ip4 { BITS_V4[rng.below(3)] } else { BITS_V6[rng.below(4)] };
+            let record = rig.offload(&to_destination(of, bits)).unwrap();
+            // Another that has the first bits in common, of other destinations, is not in its way.
+            let other = rig.offload(&to_destination(flipped(of, 15), if is_ip4 { 24 } else { 64 })).unwrap();
             let mut expected = Forwarded::default();
             for n in 0..100 {
+                let is_for = rng.below(4) > 0;
+                // All bits but that of the other one.
+                let differs = u8::try_from(rng.below(u64::from(bits) - 1)).unwrap();
+                let differs = if differs < 15 { differs } else { differs + 1 };
+                let dst = beginning(if is_for { of } else { flipped(of, differs) }, bits, rng.addr(is_ip4));
                 let (shape, number) = (shape(rng), [TCP, UDP, UDP, ICMP, ICMP6, ESP, SCTP, 0][rng.below(8)]);
                 let mut ends = Ends { dst, ..rng.ends(is_ip4) };
                 if number == ICMP6 && rng.below(4) == 0 {
@@ -356,9 +392,9 @@ fn all_flows_to_a_destination_leave_as_by_the_slow_path_and_what_it_would_look_a
                 let is_discovery = number == ICMP6 && (133..=137).contains(&kind);
                 discovery += u32::from(is_discovery && !is_ip4);
                 let is_known = [TCP, UDP, ESP, icmp].contains(&number) && !is_discovery;
-                let goes = shape.ttl > 1 && is_known && !is_partial && len <= MTU.into();
+                let goes = is_for && shape.ttl > 1 && is_known && !is_partial && len <= MTU.into();
                 let (result, left) = rig.program.test_rewrite(&sent).unwrap();
-                let context = format!("seed {seed}, packet {n} of protocol {number}: {ends:?}");
+                let context = format!("seed {seed}, packet {n} of protocol {number}: {ends:?} {of}/{bits}");
                 if goes && result == PASS && rig.table.is_own(ends.src) {
                     continue;
                 }
@@ -375,6 +411,7 @@ fn all_flows_to_a_destination_leave_as_by_the_slow_path_and_what_it_would_look_a
             }
             assert_eq!(rig.writer.counted(record), expected, "seed {seed}");
             rig.writer.remove(record);
+            rig.writer.remove(other);
         }
         assert!(forwarded > 1000 && came_up > 2000 && discovery > 50, "{forwarded} {came_up} {discovery}");
         assert_eq!(rig.table.records(), 0);
@@ -391,7 +428,7 @@ fn what_comes_from_an_address_of_ours_or_of_nobody_is_left_to_the_stack() {
         let rng = &mut Rng(5);
         for is_ip4 in [true, false] {
             let dst = rng.addr(is_ip4);
-            rig.offload(&to_destination(&Ends { dst, ..rng.ends(is_ip4) })).unwrap();
+            rig.offload(&to_destination(dst, if is_ip4 { 32 } else { 128 })).unwrap();
             let result = |rig: &Rig, src: IpAddr| {
                 let ends = Ends { src, dst, src_port: 1, dst_port: 2 };
                 rig.program.test_rewrite(&frame(incoming(), &ends, TCP, 0, &usual)).unwrap().0
@@ -491,9 +528,9 @@ fn many_flows_find_their_records_and_what_has_no_room_is_refused() {
         assert!(refused > 10_000, "the table is bounded");
         let mut full = 0;
         for _ in 0..40_000 {
-            let ends = rng.ends(true);
-            match rig.offload(&to_destination(&ends)) {
-                Ok(record) => there.push((to_destination(&ends), record)),
+            let flow = to_destination(rng.addr(true), 32);
+            match rig.offload(&flow) {
+                Ok(record) => there.push((flow, record)),
                 Err(why) => full += u32::from(why == Refused::Full),
             }
         }

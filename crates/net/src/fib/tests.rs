@@ -113,6 +113,11 @@ fn churn(v6: bool, seed: u64, rounds: usize, lookups: usize) -> usize {
         for (addr, answer) in addrs.iter().zip(answers(&rib, &addrs)) {
             assert_eq!(answer, naive.lookup(*addr), "{addr} in round {round} of seed {seed}");
         }
+        for addr in addrs.iter().take(8) {
+            let block = Prefix::new(*addr, rib.fib().block_len(*addr)).unwrap();
+            let is_in = |to: &&Prefix| block.contains(**to) && to.prefix_len() > block.prefix_len();
+            assert_eq!(present.iter().find(is_in), None, "{block:?} in round {round} of seed {seed}");
+        }
     }
     for to in present {
         assert_eq!(rib.load(&[set(to, &[])]), []);
@@ -121,6 +126,28 @@ fn churn(v6: bool, seed: u64, rounds: usize, lookups: usize) -> usize {
     assert_eq!((usage.routes4, usage.routes6, usage.hops.0), (0, 0, 0), "what is empty holds nothing");
     assert_eq!((usage.nodes4.0, usage.lines6.0), (0, 0), "and needs no memory");
     rounds * lookups
+}
+
+#[test]
+fn the_bits_that_decide_about_an_address_are_those_that_tell_it_from_other_routes() {
+    let mut rib = Rib::new(Bounds::SMALL).unwrap();
+    let hop = Hop::from(To::OnLink { ifindex: 1 });
+    for (to, len) in
+        [("0.0.0.0", 0), ("192.0.2.0", 23), ("::", 0), ("2001:db8::", 32), ("2001:db8:4:1::", 64)]
+    {
+        let to = Prefix::new(to.parse().unwrap(), len).unwrap();
+        assert_eq!(rib.load(&[set(to, &[hop])]), []);
+    }
+    for (addr, bits) in [
+        ("203.0.113.1", 16),
+        ("192.0.4.1", 24),
+        ("192.0.2.1", 24),
+        ("fd00::1", 16),
+        ("2001:db9::1", 32),
+        ("2001:db8:8::1", 45),
+    ] {
+        assert_eq!(rib.fib().block_len(addr.parse().unwrap()), bits, "{addr}");
+    }
 }
 
 /// Anywhere, or at the edges of a prefix that there is.

@@ -113,6 +113,16 @@ impl Table {
         self.down(self.down(root, key >> 8 & 0xff), key & 0xff)
     }
 
+    /// Bits of a key that are used up when its leaf has been found.
+    pub(super) fn block_len(&self, key: u32) -> u8 {
+        let root = self.load(key >> 16);
+        match (word::is_node(root), word::is_node(self.down(root, key >> 8 & 0xff))) {
+            (false, _) => ENDS[0],
+            (true, false) => ENDS[1],
+            (true, true) => ENDS[2],
+        }
+    }
+
     #[inline]
     fn load(&self, at: u32) -> u32 {
         self.words.get(at as usize).map_or(0, |word| word.load(Acquire))

@@ -148,6 +148,25 @@ impl Table {
         word
     }
 
+    /// Bits of a key that are used up when its leaf has been found: where a node has none for it, the first one that differs is the last
+    /// of them.
+    pub(super) fn block_len(&self, key: u128) -> u8 {
+        let (mut word, mut len) = (self.load(slot_of_root(key) as u32), ROOT.trailing_zeros());
+        while word::is_node(word) {
+            let other = rest(word, key) ^ path_of(self.words.line(place(word)));
+            let half = if word & LOWER == 0 { 0 } else { u64::BITS };
+            let behind = behind(word);
+            len = half
+                + if other < u64::from(slots(word)) {
+                    u64::BITS - behind
+                } else {
+                    (other.leading_zeros() + 1).saturating_sub(behind)
+                };
+            word = self.step(word, key);
+        }
+        len as u8
+    }
+
     #[inline]
     fn load(&self, at: u32) -> u32 {
         self.words.get(at as usize).map_or(0, |word| word.load(Acquire))

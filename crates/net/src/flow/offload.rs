@@ -31,14 +31,19 @@ pub trait FlowTable: Send {
     fn remove(&mut self, record: RecordId);
 }
 
+/// Numbers of bits that destinations of one record may have in common: the driver looks for each of them.
+pub const BITS_V4: [u8; 3] = [16, 24, 32];
+/// [`BITS_V4`] of IPv6.
+pub const BITS_V6: [u8; 4] = [32, 48, 64, 128];
+
 /// Packets that a record is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Packets of one flow.
     Flow,
-    /// All that come by its interface to its destination, whatever their source and protocol: ends have no other fields then,
-    /// and are the same before and after.
-    Destination,
+    /// All that come by its interface to destinations that have so many bits of its own, one of [`BITS_V4`] or [`BITS_V6`], whatever
+    /// their source and protocol: ends have no other fields then, and are the same before and after.
+    Destination(u8),
 }
 
 /// The place of a record.

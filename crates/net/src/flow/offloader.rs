@@ -4,7 +4,8 @@
 //! would make the entry stale makes all records stale, of all CPUs, before another packet is looked at here. What records
 //! count is added to rules, states, bindings and interfaces a few times a second, so that these live as long as their flows.
 //!
-//! Without rules the route alone decides: the first flow to a destination makes a record for all of them.
+//! Without rules the route alone decides: the first flow to a destination makes a record for all of them, and for other destinations
+//! that are looked up alike.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
@@ -12,11 +13,11 @@ use core::time::Duration;
 use pkt::Pkt;
 use wire::Protocol;
 
-use super::offload::{Ends, FlowTable, Forwarded, OffloadedFlow, RecordId, Refused, Scope};
+use super::offload::{BITS_V4, BITS_V6, Ends, FlowTable, Forwarded, OffloadedFlow, RecordId, Refused, Scope};
 use super::{Cached, CachedPath, Flows, basis};
 use crate::base::count::{Count, IfCount};
 use crate::base::time::Instant;
-use crate::fib::To;
+use crate::fib::{Prefix, To};
 use crate::firewall::{Hooks, Known, Lookups, Met};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::{CHUNK, Netisr, bits};
@@ -198,7 +199,8 @@ fn offload<F: Cached>(
         link: way.addrs,
         mtu: way.mtu,
     };
-    let flow = if is_route_alone(cpu, pkt, way, before.dst) { to_destination(flow) } else { flow };
+    let alone = is_route_alone(cpu, way);
+    let flow = if alone { to_destination(cpu, pkt, flow) } else { flow };
     let now = cpu.now;
     let may_go = match &cpu.firewall {
         _ if way.how.is_nothing() => true,
@@ -225,20 +227,44 @@ fn offload<F: Cached>(
     }
 }
 
-/// Whether nothing but the route has decided, and would not have decided otherwise for another flow.
-fn is_route_alone(cpu: &Cpu, pkt: &Pkt, way: &CachedPath, dst: IpAddr) -> bool {
-    let hop = || cpu.tables.fib_for(pkt).lookup(dst);
-    cpu.hooks == Hooks::default()
-        && way.how.is_nothing()
-        && !matches!(cpu.tables.hops.get(hop()).to, To::Group(_))
+/// Whether nothing but the route has decided.
+fn is_route_alone(cpu: &Cpu, way: &CachedPath) -> bool {
+    cpu.hooks == Hooks::default() && way.how.is_nothing()
 }
 
-/// The record for all packets to the destination of a flow.
-fn to_destination(flow: OffloadedFlow) -> OffloadedFlow {
+/// The record for all packets that are routed as those of a flow are; that of the flow, if others to its destination may not be.
+fn to_destination(cpu: &Cpu, pkt: &Pkt, flow: OffloadedFlow) -> OffloadedFlow {
+    let fib = cpu.tables.fib_for(pkt);
     let dst = flow.before.dst;
+    let bits = match cpu.tables.hops.get(fib.lookup(dst)).to {
+        To::Group(_) => return flow,
+        To::Gateway { .. } => common_bits(dst, fib.block_len(dst)),
+        // Each has its own neighbour.
+        _ => common_bits(dst, u8::MAX),
+    };
     let src = if dst.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let dst = Prefix::new(dst, bits).map_or(dst, Prefix::addr);
     let ends = Ends { src, dst, src_port: 0, dst_port: 0 };
-    OffloadedFlow { scope: Scope::Destination, protocol: 0, class: 0, before: ends, after: ends, ..flow }
+    OffloadedFlow {
+        scope: Scope::Destination(bits),
+        protocol: 0,
+        class: 0,
+        before: ends,
+        after: ends,
+        ..flow
+    }
+}
+
+/// Bits of a destination that others of the same record have in common with it, if so many decide about the route. Addresses that no
+/// router forwards to have other bits, but for those of IPv6 that begin with zeros.
+//= https://www.rfc-editor.org/rfc/rfc4291#section-2.5.3
+fn common_bits(dst: IpAddr, decide: u8) -> u8 {
+    let (all, whole) = match dst {
+        IpAddr::V4(_) => (&BITS_V4[..], 32),
+        IpAddr::V6(dst) if dst.to_bits() >> 96 == 0 => (&[][..], 128),
+        IpAddr::V6(_) => (&BITS_V6[..], 128),
+    };
+    all.iter().copied().find(|bits| *bits >= decide).unwrap_or(whole)
 }
 
 /// Whether a packet that has its link header again is of the family that it was of.

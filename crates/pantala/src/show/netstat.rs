@@ -209,7 +209,7 @@ pub(crate) fn offloaded(flows: &[OffloadedFlow]) -> String {
                 _ => "udp".to_owned(),
             },
             if is_flow { end(before.src, before.src_port) } else { "*".to_owned() },
-            if is_flow { end(before.dst, before.dst_port) } else { before.dst.to_string() },
+            if is_flow { end(before.dst, before.dst_port) } else { to(flow) },
             flow.input.clone(),
             flow.output.clone(),
             flow.next_hop.to_string(),
@@ -219,6 +219,13 @@ pub(crate) fn offloaded(flows: &[OffloadedFlow]) -> String {
         ]);
     }
     table.text()
+}
+
+/// The destinations of a record that is for all packets to them: a host, or a network.
+fn to(flow: &OffloadedFlow) -> String {
+    let dst = flow.before.dst;
+    let all = if dst.is_ipv4() { 32 } else { 128 };
+    if flow.prefix_len < all { format!("{dst}/{}", flow.prefix_len) } else { dst.to_string() }
 }
 
 /// The two lines above the rates of `netstat -w`.

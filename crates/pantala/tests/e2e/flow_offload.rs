@@ -106,10 +106,18 @@ fn translated_flows_are_forwarded_by_the_driver() {
     crosses(&lab);
 }
 
+/// Hosts behind another one, each of both families.
+const BEHIND: [[&str; 2]; 2] = [["198.51.7.1", "2001:db8:1::1"], ["198.51.200.1", "2001:db8:1::2"]];
+
 fn where_no_rule_looks_one_record_is_for_all_packets_to_a_destination() {
     let test = "flow_offload::where_no_rule_looks_one_record_is_for_all_packets_to_a_destination";
-    let Some(lab) = lab(test, Attach::Native, "") else { return };
+    let routes = "[[route]]\nto = \"198.51.0.0/16\"\nvia = [\"10.77.2.2\"]\n\
+                  [[route]]\nto = \"2001:db8:1::/48\"\nvia = [\"fd77:0:0:2::2\"]\n";
+    let Some(lab) = lab(test, Attach::Native, routes) else { return };
     let (a, b) = lab.pair();
+    for addr in BEHIND.iter().flatten() {
+        b.netns.netlink().unwrap().add_address("lo", addr.parse::<IpAddr>().unwrap().into()).unwrap();
+    }
     lab.both(|family| {
         echoed(&lab, family);
         let rows = lab.pantala().json("netstat -O");
@@ -126,8 +134,15 @@ fn where_no_rule_looks_one_record_is_for_all_packets_to_a_destination() {
         assert!(stream_arrives(&a.netns, &b.netns, b.addr(family), STREAM).unwrap());
         assert_eq!(ping(&a.netns, b.addr(family), 5), 5);
         assert_eq!(lab.pantala().counter("flow_misses") - received, 0, "none came up");
+        // Hosts behind a router: the first one to which a flow goes is enough.
+        let [first, second] = BEHIND.map(|hosts| family.pick(hosts[0], hosts[1]).parse().unwrap());
+        assert!(stream_arrives(&a.netns, &b.netns, first, STREAM).unwrap());
+        let received = lab.pantala().counter("flow_misses");
+        assert!(stream_arrives(&a.netns, &b.netns, second, STREAM).unwrap());
+        assert_eq!(lab.pantala().counter("flow_misses") - received, 0, "to another host");
     });
-    assert!(lab.pantala().shows("netstat -O").contains("any    *"));
+    let shown = lab.pantala().shows("netstat -O");
+    assert!(shown.contains("any    *") && shown.contains("198.51.0.0/16"), "{shown}");
 }
 
 /// Sends numbered datagrams until it is told to stop.

@@ -1,6 +1,8 @@
 //! Layout of what the program and this process share. Numbers are in the order of memory; what is copied into frames or
 //! compared with them is in the order of the wire.
 
+use net::flow::offload::{BITS_V4, BITS_V6};
+
 /// An odd number whose multiples' upper bits depend on all bits of the other factor: 2^64 divided by the golden ratio.
 pub(super) const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -23,8 +25,9 @@ pub(super) mod slot {
 pub(super) mod ctl {
     /// The generation of valid records, 32 bits.
     pub(in super::super) const GENERATION: i16 = 0;
-    /// Records of destinations, 32 bits.
-    pub(in super::super) const DESTINATIONS: i16 = 4;
+    /// Records of destinations of either family by the bits that they have in common, 32 bits each.
+    pub(in super::super) const DESTINATIONS_V4: i16 = 4;
+    pub(in super::super) const DESTINATIONS_V6: i16 = 16;
     /// [Bits of our own addresses](super::own_bits), in words of 64.
     pub(in super::super) const OWN: i16 = 64;
     pub(in super::super) const OWN_BITS: u32 = 4096;
@@ -68,7 +71,7 @@ pub(super) mod hop {
 ///       48 packets, bytes
 /// ```
 ///
-/// The rest of a destination's key is the interface and, in its lowest bits, the version of IP.
+/// The rest of a destination's key is the interface, the bits that destinations have in common, and in its lowest bits the version of IP.
 impl Kind {
     /// Bytes of a slot.
     pub(super) const fn bytes(self) -> i16 {
@@ -162,6 +165,15 @@ impl Family {
         }
     }
 
+    /// Numbers of bits that destinations of one record may have in common, each with its place among the words that all programs read.
+    pub(super) fn common_bits(self) -> impl Iterator<Item = (u8, i16)> {
+        let (all, at) = match self {
+            Self::V4 => (&BITS_V4[..], ctl::DESTINATIONS_V4),
+            Self::V6 => (&BITS_V6[..], ctl::DESTINATIONS_V6),
+        };
+        all.iter().copied().zip((at..).step_by(4))
+    }
+
     /// Where the time to live is in a frame, or the hop limit.
     pub(super) const fn ttl_at(self) -> i16 {
         match self {
@@ -195,6 +207,9 @@ impl Family {
         }
     }
 }
+
+/// Place of the number of common bits in a destination's key.
+pub(super) const BITS: u32 = 8;
 
 /// The version of IP, as the key of a destination has it.
 pub(super) const fn version(family: Family) -> u64 {
@@ -238,6 +253,9 @@ mod tests {
 
     #[test]
     fn a_record_fills_its_slot_and_no_more() {
+        let counts: Vec<i16> =
+            [Family::V4, Family::V6].into_iter().flat_map(Family::common_bits).map(|(_, at)| at).collect();
+        assert_eq!(counts, [4, 8, 12, 16, 20, 24, 28]);
         let [four, six, to] = [Kind::Flow4, Kind::Flow6, Kind::Destination];
         assert_eq!(four.packets_at() + 16, four.bytes());
         assert_eq!(six.addresses_at() + 32, 112);

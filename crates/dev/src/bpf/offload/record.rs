@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use net::flow::offload::{Ends, OffloadedFlow, Scope};
 
-use super::layout::{Family, Kind, hash, version};
+use super::layout::{BITS, Family, Kind, hash, version};
 
 /// A record, as it is written into a slot.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ impl Record {
     pub(super) fn of(flow: &OffloadedFlow) -> Option<Self> {
         let OffloadedFlow { before, after, .. } = flow;
         let family = family(before).filter(|family| self::family(after) == Some(*family))?;
-        if flow.scope == Scope::Destination {
-            return Some(Self::of_destination(family, flow));
+        if let Scope::Destination(bits) = flow.scope {
+            return Some(Self::of_destination(family, flow, bits));
         }
         let rest = rest(flow);
         let mut key = addresses(before);
@@ -47,9 +47,9 @@ impl Record {
     }
 
     /// The record for all packets to a destination: nothing but the time to live changes.
-    fn of_destination(family: Family, flow: &OffloadedFlow) -> Self {
+    fn of_destination(family: Family, flow: &OffloadedFlow, bits: u8) -> Self {
         let mut key = address(flow.before.dst).to_vec();
-        key.push(u64::from(flow.rcvif) << 48 | version(family));
+        key.push(u64::from(flow.rcvif) << 48 | u64::from(bits) << BITS | version(family));
         Self {
             kind: Kind::Destination,
             key,

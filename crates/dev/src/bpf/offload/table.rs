@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, TryLockError};
 
 use net::flow::offload::{FlowTable, Forwarded, OffloadedFlow, RecordId, Refused, Scope};
 
-use super::layout::{Kind, ctl, hop, own_bits, port, slot};
+use super::layout::{Family, Kind, ctl, hop, own_bits, port, slot};
 use super::record::{Record, address};
 use crate::bpf::BpfError;
 use crate::bpf::map::{Array, Devices};
@@ -44,8 +44,8 @@ struct State {
     users: Vec<(u32, Option<Hop>)>,
     free: Vec<u16>,
     records: u32,
-    /// Records of destinations among them.
-    destinations: u32,
+    /// Records of destinations among them, by the place of their number.
+    destinations: HashMap<i16, u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -239,10 +239,14 @@ impl Offload {
         self.control.half(ctl::GENERATION.unsigned_abs().into())
     }
 
-    fn count_destinations(&self, state: &mut State, change: impl FnOnce(u32) -> u32) {
-        state.destinations = change(state.destinations);
-        let word = self.control.half(ctl::DESTINATIONS.unsigned_abs().into());
-        word.store(state.destinations, Ordering::Relaxed);
+    /// Counts a record of destinations that begins, or ends.
+    fn count_destinations(&self, state: &mut State, record: RecordId, change: impl FnOnce(u32) -> u32) {
+        let Scope::Destination(common) = record.scope else { return };
+        let family = if record.is_ip4 { Family::V4 } else { Family::V6 };
+        let Some((_, place)) = family.common_bits().find(|(bits, _)| *bits == common) else { return };
+        let count = state.destinations.entry(place).or_default();
+        *count = change(*count);
+        self.control.half(place.unsigned_abs().into()).store(*count, Ordering::Relaxed);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -354,15 +358,14 @@ impl FlowTable for Writer {
         let hop = offload.hop_of(&mut state, hop).ok_or(Refused::HopsFull)?;
         state.users[usize::from(hop)].0 += 1;
         state.records += 1;
-        if record.kind == Kind::Destination {
-            offload.count_destinations(&mut state, |n| n.saturating_add(1));
-        }
+        let bytes = usize::from(record.kind.bytes().unsigned_abs());
+        let number = u32::try_from(at / bytes).unwrap_or(u32::MAX);
+        let id = RecordId { scope: flow.scope, is_ip4: flow.before.src.is_ipv4(), at: number };
+        offload.count_destinations(&mut state, id, |n| n.saturating_add(1));
         offload.inserted.fetch_add(1, Ordering::SeqCst);
         offload.write(&record, at, hop, flow.generation);
         drop(state);
-        let bytes = usize::from(record.kind.bytes().unsigned_abs());
-        let at = u32::try_from(at / bytes).unwrap_or(u32::MAX);
-        Ok(RecordId { scope: flow.scope, is_ip4: flow.before.src.is_ipv4(), at })
+        Ok(id)
     }
 
     fn counted(&self, record: RecordId) -> Forwarded {
@@ -388,9 +391,7 @@ impl FlowTable for Writer {
         sequence.store(number.wrapping_add(1), Ordering::SeqCst);
         slots.word(at + usize::from(kind.rest_at().unsigned_abs())).store(0, Ordering::Relaxed);
         state.records = state.records.saturating_sub(1);
-        if kind == Kind::Destination {
-            offload.count_destinations(&mut state, |n| n.saturating_sub(1));
-        }
+        offload.count_destinations(&mut state, record, |n| n.saturating_sub(1));
         let hop = split16(hop)[2];
         let freed = state.users.get_mut(usize::from(hop)).and_then(|(users, of)| {
             *users = users.saturating_sub(1);
@@ -476,7 +477,7 @@ impl Shared {
 
 fn place_of(record: RecordId) -> (Kind, usize) {
     let kind = match (record.scope, record.is_ip4) {
-        (Scope::Destination, _) => Kind::Destination,
+        (Scope::Destination(_), _) => Kind::Destination,
         (Scope::Flow, true) => Kind::Flow4,
         (Scope::Flow, false) => Kind::Flow6,
     };

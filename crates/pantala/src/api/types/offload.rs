@@ -13,11 +13,11 @@ use crate::Mac;
 pub enum OffloadScope {
     /// Packets of one flow.
     Flow,
-    /// All packets to a destination: nothing but the route decides about them.
+    /// All packets to destinations of a prefix: nothing but the route decides about them.
     Destination,
 }
 
-/// A flow whose packets its driver forwards, or all flows to a destination.
+/// A flow whose packets its driver forwards, or all flows to the destinations of a prefix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "admin", derive(schemars::JsonSchema))]
 pub struct OffloadedFlow {
@@ -25,9 +25,11 @@ pub struct OffloadedFlow {
     pub cpu: u32,
     /// Packets that these are.
     pub scope: OffloadScope,
-    /// Protocol: 6 for TCP, 17 for UDP; 0 for all to a destination.
+    /// Bits of the destination that count: all of them for a flow, and for one host.
+    pub prefix_len: u8,
+    /// Protocol: 6 for TCP, 17 for UDP; 0 for all to a prefix.
     pub protocol: u8,
-    /// Addresses and ports of its packets as they come; of all to a destination, that alone.
+    /// Addresses and ports of its packets as they come; of all to a prefix, that alone.
     pub before: OffloadedEnds,
     /// Addresses and ports of its packets as they leave.
     pub after: OffloadedEnds,

@@ -1,5 +1,6 @@
 //! `netstat -O`: flows that drivers forward.
 
+use net::fib::Prefix;
 use net::flow::offload::{Ends, Scope};
 use net::flow::offloader::Listed;
 
@@ -19,12 +20,14 @@ impl Control {
         let name =
             |index| self.interface_by_index(index).map(|own| own.config.name.clone()).unwrap_or_default();
         let [a, b, c, d, e, f, ..] = flow.link;
+        let (scope, prefix_len) = match flow.scope {
+            Scope::Flow => (OffloadScope::Flow, Prefix::host(flow.before.dst).prefix_len()),
+            Scope::Destination(bits) => (OffloadScope::Destination, bits),
+        };
         OffloadedFlow {
             cpu,
-            scope: match flow.scope {
-                Scope::Flow => OffloadScope::Flow,
-                Scope::Destination => OffloadScope::Destination,
-            },
+            scope,
+            prefix_len,
             protocol: flow.protocol,
             before: ends(&flow.before),
             after: ends(&flow.after),

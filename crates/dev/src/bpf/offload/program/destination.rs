@@ -2,7 +2,7 @@
 //!
 //! Checks of input are made here as well: a source may be one at all, and is none of our own addresses.
 
-use super::super::layout::{FACTOR, Family, Kind, OWN_SHIFT, ctl, port, version};
+use super::super::layout::{BITS, FACTOR, Family, Kind, OWN_SHIFT, ctl, port, version};
 use super::super::table::Maps;
 
 use super::{
@@ -13,18 +13,30 @@ use crate::bpf::asm::{Alu, Asm, Cond, Label, Reg, Size};
 
 /// Forwards the packet in hand if its destination has a record. Goes on behind this, with all registers as before, if not.
 pub(super) fn follow(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels, family: Family) {
-    let [on, miss] = [(); 2].map(|()| asm.label());
-    asm.load_map_value(Reg::R1, maps.control).load(Size::Word, Reg::R1, Reg::R1, ctl::DESTINATIONS);
-    asm.jump_if(Cond::Eq, Reg::R1, 0, on);
+    let [on, miss, found] = [(); 3].map(|()| asm.label());
+    asm.load_map_value(Reg::R1, maps.control).mov(Reg::R2, 0);
+    for (_, count) in family.common_bits() {
+        asm.load(Size::Word, Reg::R3, Reg::R1, count).alu(Alu::Or, Reg::R2, Reg::R3);
+    }
+    asm.jump_if(Cond::Eq, Reg::R2, 0, on);
     asm.load(Size::Byte, Reg::R2, FRAME, family.ttl_at()).jump_if(Cond::Le, Reg::R2, 1, on);
     protocol(asm, family, on);
     asm.store(Size::Double, Reg::R10, LENGTH_AT, LENGTH).store(Size::Double, Reg::R10, PROTOCOL_AT, PROTOCOL);
     source(asm, maps, family, miss);
     #[expect(clippy::cast_possible_truncation, reason = "4 or 6")]
     asm.alu(Alu::Or, PORT_KEY, version(family) as i32);
-    let own = Labels { up: miss, ..*labels };
-    slot(asm, maps, &own, family);
-    forward(asm, maps, &own, (family, Kind::Destination));
+    let mut before = 0;
+    for (bits, count) in family.common_bits() {
+        let next = asm.label();
+        asm.alu(Alu::Xor, PORT_KEY, i32::from(bits ^ before) << BITS);
+        asm.load_map_value(Reg::R1, maps.control).load(Size::Word, Reg::R1, Reg::R1, count);
+        asm.jump_if(Cond::Eq, Reg::R1, 0, next);
+        slot(asm, maps, &Labels { up: next, ..*labels }, (family, bits));
+        asm.jump(found).place(next);
+        before = bits;
+    }
+    asm.jump(miss).place(found);
+    forward(asm, maps, &Labels { up: miss, ..*labels }, (family, Kind::Destination));
     asm.place(miss);
     asm.load(Size::Word, FRAME, Reg::R6, 0).load(Size::Word, Reg::R5, Reg::R6, 4);
     need(asm, 14 + if family == Family::V4 { 20 } else { 40 } + 8, labels.up);
@@ -95,29 +107,60 @@ fn source(asm: &mut Asm, maps: &Maps<'_>, family: Family, on: Label) {
     asm.jump(on).place(others);
 }
 
-/// Finds the slot of the destination: leaves it in `r8`.
-fn slot(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels, family: Family) {
-    let (at, bytes) = family.addresses_at();
-    let at = at + bytes / 2;
-    let words: &[(Size, i16)] = match family {
-        Family::V4 => &[(Size::Word, 0)],
-        Family::V6 => &[(Size::Double, 0), (Size::Double, 8)],
-    };
-    asm.load(words[0].0, Reg::R1, FRAME, at);
-    hash_first(asm, maps, Reg::R1);
-    match words.get(1) {
-        Some((size, behind)) => asm.load(*size, Reg::R2, FRAME, at + behind),
-        None => asm.mov(Reg::R2, 0),
-    };
-    hash_next(asm, Reg::R1, Reg::R2, maps.secret[1]);
-    hash_next(asm, Reg::R1, PORT_KEY, maps.secret[1]);
+/// Finds the slot of the destinations that have so many bits in common with that of the packet: leaves it in `r8`.
+fn slot(asm: &mut Asm, maps: &Maps<'_>, labels: &Labels, (family, bits): (Family, u8)) {
+    hash_words(asm, maps, (family, bits));
     // Of IPv4 the second word is nothing: the version is in the rest of the key.
     find(asm, maps, labels, Kind::Destination, |asm, slot_at, miss| {
-        for (size, behind) in words {
-            asm.load(Size::Double, Reg::R1, Reg::R0, slot_at + behind);
-            asm.load(*size, Reg::R2, FRAME, at + behind).jump_if(Cond::Ne, Reg::R1, Reg::R2, miss);
+        for (at, word) in (0..).step_by(8).zip(words(family, bits)) {
+            asm.load(Size::Double, Reg::R1, Reg::R0, slot_at + at);
+            match word {
+                Some(word) => common(asm, Reg::R2, word).jump_if(Cond::Ne, Reg::R1, Reg::R2, miss),
+                None => asm.jump_if(Cond::Ne, Reg::R1, 0, miss),
+            };
         }
     });
+}
+
+/// Hashes the key, into `r1`.
+fn hash_words(asm: &mut Asm, maps: &Maps<'_>, key: (Family, u8)) {
+    let [first, second] = words(key.0, key.1);
+    let load = |asm: &mut Asm, into, word| match word {
+        Some(word) => _ = common(asm, into, word),
+        None => _ = asm.mov(into, 0),
+    };
+    load(asm, Reg::R1, first);
+    hash_first(asm, maps, Reg::R1);
+    load(asm, Reg::R2, second);
+    hash_next(asm, Reg::R1, Reg::R2, maps.secret[1]);
+    hash_next(asm, Reg::R1, PORT_KEY, maps.secret[1]);
+}
+
+/// A word of a destination in a frame: its size and place, and bits behind the common ones.
+type Word = (Size, i16, i32);
+
+/// The words of a destination; `None`: nothing of it is common.
+fn words(family: Family, bits: u8) -> [Option<Word>; 2] {
+    let (at, bytes) = family.addresses_at();
+    let (at, bits) = (at + bytes / 2, i32::from(bits));
+    match family {
+        Family::V4 => [Some((Size::Word, at, 64 - bits)), None],
+        Family::V6 => [
+            Some((Size::Double, at, (64 - bits).max(0))),
+            (bits > 64).then_some((Size::Double, at + 8, 128 - bits)),
+        ],
+    }
+}
+
+/// Loads the common bits of a word: in the order of memory they are the lower ones.
+fn common(asm: &mut Asm, into: Reg, (size, at, others): Word) -> &mut Asm {
+    asm.load(size, into, FRAME, at);
+    // Of a shorter word the upper half is nothing already.
+    let nothing = if size == Size::Word { 32 } else { 0 };
+    if others > nothing {
+        asm.alu(Alu::Shl, into, others).alu(Alu::Shr, into, others);
+    }
+    asm
 }
 
 /// Writes the sum of the pseudo-header without the length to where that of a flow's record would be; goes to `none` if the
