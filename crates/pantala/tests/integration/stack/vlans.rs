@@ -7,7 +7,7 @@ use pantala::{Builder, Interface, Stack, mem};
 use crate::stack::caller::{PATIENCE, echo, is_heard};
 use crate::stack::captures::{Dump, Folder, packets};
 
-/// The trunk without addresses, a VLAN, and a VLAN behind two tags.
+/// The trunk without addresses, two VLANs, and one behind two tags.
 fn stack(end: mem::End, host: u8) -> Stack {
     start(builder(end, host))
 }
@@ -27,6 +27,7 @@ fn builder(end: mem::End, host: u8) -> Builder {
         .threads(2)
         .interface(Interface::mem(end).name("lan"))
         .interface(over("vlan10", "vlan:lan,10", 2))
+        .interface(over("vlan20", "vlan:lan,20", 4))
         .interface(Interface::new("qinq:lan,100").name("outer"))
         .interface(over("inner", "vlan:outer,10", 3))
 }
@@ -40,7 +41,9 @@ fn pair() -> [Stack; 2] {
     pair
 }
 
-const SERVERS: [&str; 4] = ["192.0.2.1", "2001:db8:2::1", "192.0.3.1", "2001:db8:3::1"];
+/// Of `vlan10`, of the VLAN behind two tags, and of `vlan20`.
+const SERVERS: [&str; 6] =
+    ["192.0.2.1", "2001:db8:2::1", "192.0.3.1", "2001:db8:3::1", "192.0.4.1", "2001:db8:4::1"];
 
 fn connections_go_over_vlans_and_stacked_ones() {
     let [server, client] = pair();
@@ -71,6 +74,14 @@ fn a_vlan_is_as_up_as_its_trunk() {
         set(below, true);
         server.wait_ready(PATIENCE).unwrap();
     }
+}
+
+/// VLANs, and the third byte of their IPv4 addresses.
+const NETS: [(&str, u8); 2] = [("vlan10", 2), ("inner", 3)];
+
+/// The third byte of the source of a packet of IPv4 without tags.
+fn net(frame: &[u8]) -> Option<u8> {
+    (frame[12..14] == [8, 0]).then(|| frame[28])
 }
 
 /// The tags of a frame.
@@ -115,6 +126,16 @@ fn a_vlan_is_captured_by_its_name_without_its_tags() {
             let mut here = shown.iter().filter(|(on, ..)| *on == at).peekable();
             assert!(here.peek().is_some(), "{names} {filter}: nothing on interface {at}");
             assert!(here.all(|(.., frame)| tags(frame) == *expected), "{names} {filter}: {shown:?}");
+            let of_it =
+                names.split(',').nth(at as usize).and_then(|name| NETS.iter().find(|(own, _)| *own == name));
+            let here = shown.iter().filter(|(on, ..)| *on == at).filter_map(|(.., frame)| net(frame));
+            if let Some((name, own)) = of_it {
+                assert!(
+                    here.clone().count() > 0 && here.clone().all(|net| net == *own),
+                    "{name}: {:?}",
+                    here.collect::<Vec<_>>()
+                );
+            }
         }
     }
 }
