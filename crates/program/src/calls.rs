@@ -2,6 +2,8 @@
 
 use core::ffi::c_int;
 
+use crate::options::SO_BINDTOIFINDEX;
+
 /// A call that names an address or an option of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -62,7 +64,7 @@ const ADDRESS_AT: u8 = 4;
 const LEVELS: [c_int; 3] = [libc::IPPROTO_TCP, libc::IPPROTO_IP, libc::IPPROTO_IPV6];
 
 /// Options of all sockets that are set otherwise than the kernel would at a Unix socket.
-const SET: [c_int; 7] = [
+const SET: [c_int; 8] = [
     libc::SO_REUSEPORT,
     libc::SO_KEEPALIVE,
     libc::SO_LINGER,
@@ -70,16 +72,19 @@ const SET: [c_int; 7] = [
     libc::SO_RCVBUF,
     libc::SO_BROADCAST,
     libc::SO_BINDTODEVICE,
+    SO_BINDTOIFINDEX,
 ];
 
 /// Options of all sockets that are read otherwise.
-const GET: [c_int; 6] = [
+const GET: [c_int; 8] = [
     libc::SO_TYPE,
     libc::SO_PROTOCOL,
     libc::SO_DOMAIN,
     libc::SO_ERROR,
     libc::SO_ACCEPTCONN,
     libc::SO_REUSEPORT,
+    libc::SO_BINDTODEVICE,
+    SO_BINDTOIFINDEX,
 ];
 
 impl Kind {

@@ -80,7 +80,7 @@ pub fn begin<S: Socket>(socket: &S, to: SocketAddr) -> Taken<()> {
     if stream::transport(socket) != Some(Transport::Udp) || !is_free() {
         return None;
     }
-    if !has_route(to) {
+    if !options::is_on_our_device::<S>(fd) && !has_route(to) {
         return None;
     }
     let port = bound(fd).port();

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use wire::program::{Options, SockOpt, Transport};
+use wire::program::{INTERFACE_BASE, Options, SockOpt, Transport, own_number};
 
 use crate::Socket;
 use crate::daemon::first_options;
@@ -21,6 +21,9 @@ const SEGMENT_MAX: c_int = 32_767;
 /// The last way of `IP_MTU_DISCOVER`, which libc does not have.
 const IP_PMTUDISC_OMIT: c_int = 5;
 
+/// Binds a socket to the interface of a number, which there need not be (Linux 5.0).
+pub const SO_BINDTOIFINDEX: c_int = 62;
+
 type Table = &'static [(c_int, c_int, SockOpt)];
 
 /// Options of all sockets.
@@ -31,6 +34,7 @@ const SOCKET: Table = &[
     (libc::SOL_SOCKET, libc::SO_SNDBUF, SockOpt::SendBuffer),
     (libc::SOL_SOCKET, libc::SO_RCVBUF, SockOpt::ReceiveBuffer),
     (libc::SOL_SOCKET, libc::SO_BROADCAST, SockOpt::Broadcast),
+    (libc::SOL_SOCKET, SO_BINDTOIFINDEX, SockOpt::Device),
 ];
 
 const TCP: Table = &[
@@ -110,7 +114,7 @@ pub fn value(level: c_int, option: SockOpt, bytes: &[u8]) -> Result<i32, Errno> 
         SockOpt::Linger => return linger(bytes).ok_or(Errno::INVAL),
         SockOpt::KeepIdle | SockOpt::KeepInterval => (1, KEEP_S_MAX),
         SockOpt::KeepCount => (1, KEEP_COUNT_MAX),
-        SockOpt::UserTimeout | SockOpt::FastOpen => (0, i32::MAX),
+        SockOpt::UserTimeout | SockOpt::FastOpen | SockOpt::Device => (0, i32::MAX),
         SockOpt::MaxSegment if number != 0 => (SEGMENT_MIN, SEGMENT_MAX),
         SockOpt::Hops | SockOpt::GroupHops if number == -1 => return Ok(default_hops(option)),
         SockOpt::Hops if is_v4 => (1, 255),
@@ -187,9 +191,17 @@ fn read_fresh<S: Socket>(transport: Transport, is_v6: bool) -> Vec<Option<i32>> 
     table(transport, is_v6).map(value).collect()
 }
 
-/// Whether a socket of the kernel is bound to a device (`SO_BINDTODEVICE`), which pantala does not have.
-pub(crate) fn is_on_device<S: Socket>(socket: &S) -> bool {
-    S::option(socket.fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE).is_some_and(|name| name[0] != 0)
+/// Returns the number of the interface that a socket of the kernel is bound to; 0: none. One that was bound to an interface of pantala
+/// before it is pantala's has its number, as programs see it, which is none of the kernel's.
+#[must_use]
+pub fn device<S: Socket>(fd: BorrowedFd<'_>) -> u32 {
+    let number = S::option(fd, libc::SOL_SOCKET, SO_BINDTOIFINDEX);
+    number.and_then(|number| Some(u32::from_ne_bytes(*number.first_chunk()?))).unwrap_or(0)
+}
+
+/// Whether a socket of the kernel is bound to an interface of pantala.
+pub(crate) fn is_on_our_device<S: Socket>(fd: BorrowedFd<'_>) -> bool {
+    device::<S>(fd) & INTERFACE_BASE != 0
 }
 
 /// Reads an option of a socket of the kernel.
@@ -200,6 +212,7 @@ fn read<S: Socket>(fd: BorrowedFd<'_>, level: c_int, number: c_int, option: Sock
         SockOpt::Congestion => algorithm(&bytes),
         // The kernel doubles what was set.
         SockOpt::SendBuffer | SockOpt::ReceiveBuffer => Some(i32::from_ne_bytes(*bytes.first_chunk()?) / 2),
+        SockOpt::Device => Some(own_number(u32::from_ne_bytes(*bytes.first_chunk()?)).cast_signed()),
         _ => Some(i32::from_ne_bytes(*bytes.first_chunk()?)),
     }
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::ipproto;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, RecvFlags, SocketAddrAny, SocketAddrUnix, SocketType, getpeername};
-use wire::program::{ADDR_LEN, NO_ADDR, Name, Options, Request, Role, Transport, parse_addr};
+use wire::program::{ADDR_LEN, INTERFACE_BASE, NO_ADDR, Name, Options, Request, Role, Transport, parse_addr};
 
 use crate::daemon::{Answer, ask, may_be_ours, receive};
 use crate::{Socket, datagram, options};
@@ -36,12 +36,13 @@ pub fn bind<S: Socket>(socket: &S, addr: SocketAddr) -> Taken<()> {
     }
     let Some(transport) = transport(socket) else { return name(socket.fd()).map(|_| Err(Errno::INVAL)) };
     // Which port it is, and whether it is pantala's, is decided when it sends.
-    if transport == Transport::Udp && addr.port() == 0 && addr.ip().is_unspecified() {
+    let is_on_device = options::is_on_our_device::<S>(socket.fd());
+    if transport == Transport::Udp && addr.port() == 0 && addr.ip().is_unspecified() && !is_on_device {
         return None;
     }
     let options = options(socket, transport);
     match ask(&Request::Bind { transport, addr, options }) {
-        Err(Errno::ADDRNOTAVAIL) => None,
+        Err(Errno::ADDRNOTAVAIL) if !is_on_device => None,
         Err(why) => Some(Err(why)),
         Ok(answer) => Some(placed(socket, answer)),
     }
@@ -76,7 +77,7 @@ pub fn connect<S: Socket>(socket: &S, remote: SocketAddr) -> Taken<Connected> {
     }
     let options = if id == 0 { options(socket, transport) } else { Options::default() };
     match ask(&Request::Connect { transport, id, local, remote, options }) {
-        Err(Errno::NETUNREACH) if id == 0 => None,
+        Err(Errno::NETUNREACH) if id == 0 && !options::is_on_our_device::<S>(fd) => None,
         Err(why) => Some(Err(why)),
         Ok(answer) => Some(placed(socket, answer).map(|()| match transport {
             Transport::Tcp => Connected::Begins,
@@ -232,7 +233,8 @@ pub fn transport<S: Socket>(socket: &S) -> Option<Transport> {
     let fd = socket.fd();
     let is_ip = sockopt::socket_domain(fd)
         .is_ok_and(|domain| matches!(domain, AddressFamily::INET | AddressFamily::INET6));
-    let is_ours = is_ip && !options::is_on_device(socket);
+    let device = if is_ip { options::device::<S>(fd) } else { 0 };
+    let is_ours = is_ip && (device == 0 || device & INTERFACE_BASE != 0);
     let protocol = sockopt::socket_protocol(fd).ok().flatten().filter(|_| is_ours)?;
     match (sockopt::socket_type(fd).ok()?, protocol) {
         // A connection of MPTCP whose peer has none is one of TCP.

@@ -6,10 +6,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
-use wire::program::{Name, Request, Role, SockOpt, own_number};
+use wire::program::{INTERFACE_BASE, Name, Request, Role, SockOpt, own_number, seen_number};
 
 use crate::daemon::{ask, ask_info, tell};
-use crate::{addr, datagram, filter, options, stream};
+use crate::{Socket, addr, datagram, filter, interfaces, options, stream};
 
 /// Where `struct tcp_info` has `tcpi_pmtu`.
 const PMTU: usize = 60;
@@ -83,6 +83,10 @@ pub fn get(
             let info = ask_info(name.id).map_err(|_| Errno::NOTCONN)?;
             info[PMTU..].first_chunk().map_or(0, |mtu| c_int::from_ne_bytes(*mtu))
         }
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => {
+            return Ok(Some(Value::Bytes(device_name(device(name)?))));
+        }
+        (libc::SOL_SOCKET, options::SO_BINDTOIFINDEX) => device(name)?.cast_signed(),
         hint if HINTS.contains(&hint) => 0,
         _ => match options::known(level, option) {
             Some(option) if options::is_kept(option) => return Ok(None),
@@ -128,6 +132,13 @@ pub fn set(
     bytes: &[u8],
     keep: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<Option<()>, Errno> {
+    if (level, number) == (libc::SOL_SOCKET, options::SO_BINDTOIFINDEX) {
+        let number = bytes.first_chunk().map(|number| u32::from_ne_bytes(*number)).ok_or(Errno::INVAL)?;
+        if number != 0 && interfaces::numbered(seen_number(own_number(number))).is_none() {
+            return Err(Errno::NODEV);
+        }
+        return bind_to(name, number).map(Some);
+    }
     if let Some(option) = options::known(level, number) {
         if options::is_kept(option) {
             keep()?;
@@ -136,14 +147,56 @@ pub fn set(
     }
     match (level, number) {
         hint if HINTS.contains(&hint) => Ok(Some(())),
-        // There is no such device here, but none is meant by an empty name.
-        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) if bytes.first().is_none_or(|byte| *byte == 0) => {
-            Ok(Some(()))
-        }
-        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => Err(Errno::NODEV),
+        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => match interfaces::trimmed(bytes) {
+            // None is meant.
+            [] => bind_to(name, 0).map(Some),
+            wanted => bind_to(name, interfaces::named(wanted).ok_or(Errno::NODEV)?.number).map(Some),
+        },
         (libc::SOL_SOCKET, _) => Ok(None),
         option => group(name, option, bytes).unwrap_or(Err(Errno::NOPROTOOPT)).map(Some),
     }
+}
+
+/// Returns the number of the interface that a socket of pantala is bound to, as programs see it; 0: none.
+fn device(name: &Name) -> Result<u32, Errno> {
+    let own = ask(&Request::Get { id: name.id, option: SockOpt::Device })?.value.cast_unsigned();
+    Ok(if own == 0 { 0 } else { seen_number(own) })
+}
+
+/// The value of `SO_BINDTODEVICE`: a name and a zero, or nothing.
+fn device_name(number: u32) -> Vec<u8> {
+    let own = interfaces::numbered(number);
+    own.map(|own| [own.name(), &[0]].concat()).unwrap_or_default()
+}
+
+/// Binds a socket of pantala to an interface, or to none. That of a socket with a peer stays: its route and its addresses follow from it.
+fn bind_to(name: &Name, number: u32) -> Result<(), Errno> {
+    let has_peer = match name.role {
+        Role::Listener => false,
+        Role::Stream => true,
+        Role::Datagram => !datagram::is_addressed(name),
+    };
+    let value = own_number(number).cast_signed();
+    if has_peer {
+        return if own_number(device(name)?).cast_signed() == value { Ok(()) } else { Err(Errno::INVAL) };
+    }
+    ask(&Request::Set { id: name.id, option: SockOpt::Device, value }).map(drop)
+}
+
+/// Returns the number of the interface of pantala that a program names in `SO_BINDTODEVICE` of a socket that is the kernel's yet; `None`: the
+/// kernel does what was asked. The kernel keeps the number (`SO_BINDTOIFINDEX`) until the socket becomes pantala's.
+pub fn device_before<S: Socket>(socket: &S, option: (c_int, c_int), bytes: &[u8]) -> Option<u32> {
+    if option != (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) || stream::transport(socket).is_none() {
+        return None;
+    }
+    interfaces::named(interfaces::trimmed(bytes)).map(|own| own.number)
+}
+
+/// Returns the value of `SO_BINDTODEVICE` of a socket that is the kernel's yet; `None`: the kernel answers.
+pub fn bound_before<S: Socket>(fd: BorrowedFd<'_>, option: (c_int, c_int)) -> Option<Vec<u8>> {
+    let asked = option == (libc::SOL_SOCKET, libc::SO_BINDTODEVICE);
+    let number = if asked { options::device::<S>(fd) } else { 0 };
+    (number & INTERFACE_BASE != 0).then(|| device_name(number))
 }
 
 fn set_known(name: &Name, level: c_int, option: SockOpt, bytes: &[u8]) -> Result<(), Errno> {

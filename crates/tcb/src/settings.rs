@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::congestion::Algorithm;
 use super::rtt::{self, Bounds};
+use base::ids::IfIndex;
 
 /// Different settings that are remembered to be shared.
 const SHARED_MAX: usize = 4;
@@ -132,6 +133,8 @@ pub struct Settings {
     /// A listener may wait at an address that is not ours, and a connection begin from one (`IP_BINDANY`, `IPV6_BINDANY`): a rule brings
     /// its packets here.
     pub bind_any: bool,
+    /// The only interface by which segments come and go (`SO_BINDTODEVICE`); 0: any.
+    pub device: IfIndex,
 }
 
 /// The user timeout option (RFC 5482 §3.1).
@@ -195,6 +198,8 @@ pub enum Change {
     NoOptions(bool),
     /// [`Settings::bind_any`] (`IP_BINDANY`); of what has a place already it changes nothing.
     BindAny(bool),
+    /// [`Settings::device`] (`SO_BINDTODEVICE`); of a connection that has begun it changes nothing.
+    Device(IfIndex),
 }
 
 impl Settings {
@@ -235,6 +240,7 @@ impl Settings {
             Change::Sign(signs) => self.signs = signs,
             Change::NoOptions(no_options) => self.no_options = no_options,
             Change::BindAny(any) => self.bind_any = any,
+            Change::Device(device) => self.device = device,
         }
     }
 }
@@ -427,6 +433,7 @@ impl Default for Settings {
             icmp_may_rst: true,
             resets_unread: true,
             bind_any: false,
+            device: 0,
         }
     }
 }

@@ -7,7 +7,7 @@ mod port_algorithm;
 use core::ops::RangeInclusive;
 
 pub(crate) use self::bound::{Bound, choose};
-pub(crate) use self::local_end::{Wanted, check_fib, free_port, local_end};
+pub(crate) use self::local_end::{Wanted, check_fib, free_port, local_end, on_device};
 pub use self::port_algorithm::{PortAlgorithm, PortCounters};
 pub use crate::base::four_tuple::FourTuple;
 pub(crate) use crate::base::four_tuple::{is_of_a_link, secrets};

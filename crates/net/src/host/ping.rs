@@ -168,7 +168,7 @@ pub fn source(
     let src = match src {
         Some(src) if cpu.tables.is_ours(src) && src.is_ipv4() == dst.is_ipv4() => src,
         Some(_) => return Err(Error::BadSource),
-        None => output::source_on(cpu, fib, dst, outif.unwrap_or(0)).ok_or(Error::Unreachable)?.0,
+        None => output::source_by(cpu, fib, dst, outif.unwrap_or(0)).ok_or(Error::Unreachable)?.0,
     };
     Ok(PingSource { cpu: cpu.placement.owner(rss::hash_pair(src, dst)), src })
 }

@@ -56,6 +56,11 @@ pub(crate) enum Route {
 }
 
 impl Route {
+    /// Whether it is to the link of this interface.
+    fn is_by(self, outif: IfIndex) -> bool {
+        matches!(self, Self::Link { ifindex, .. } if ifindex == outif)
+    }
+
     /// The neighbour that a packet goes to first.
     fn first_hop(self) -> Option<neigh::Key> {
         match self {
@@ -67,7 +72,7 @@ impl Route {
 
 /// Sends a packet that was made here and starts with its whole network header.
 ///
-/// Reads  `pkt.outif` where the destination means something only with its link, `cpu.tables`.
+/// Reads  `pkt.outif`, by which alone the packet leaves unless it is 0; `cpu.tables`.
 /// Writes `pkt.outif`, the header's checksum and identification.
 /// Next   [`Next::Output`], [`Next::Resolve`], the loopback queue.
 /// Drops  [`DropReason::AddressTentative`], [`DropReason::NoRoute`], [`DropReason::RejectRoute`],
@@ -134,7 +139,8 @@ pub(crate) fn leave<F: Source>(cpu: &mut Cpu, mut pkt: Pkt) {
     }
     let fib = cpu.tables.fib_of(&pkt);
     let route = path(cpu, fib, F::dst(&pkt), pkt.outif, || flow_hash(&pkt));
-    match route.map(|route| around(cpu, fib, F::dst(&pkt), route)) {
+    let outif = pkt.outif;
+    match route.map(|route| around(cpu, fib, F::dst(&pkt), outif, route)) {
         Ok(Route::Local) => to_ourselves::<F>(cpu, pkt),
         Ok(Route::Link { ifindex, next_hop, metrics }) => {
             adj::learn_own(cpu, cpu.tables.fib.table(fib).lookup(F::dst(&pkt)));
@@ -265,7 +271,7 @@ pub(crate) fn link(cpu: &mut Cpu, mut pkt: Pkt, next_hop: IpAddr) {
 //# Routers that are reachable or probably reachable (i.e., in any
 //# state other than INCOMPLETE) SHOULD be preferred over routers
 //# whose reachability is unknown or suspect
-fn around(cpu: &mut Cpu, fib: FibIndex, dst: IpAddr, route: Route) -> Route {
+fn around(cpu: &mut Cpu, fib: FibIndex, dst: IpAddr, outif: IfIndex, route: Route) -> Route {
     let Some(first) = route.first_hop() else { return route };
     let is_tunnel =
         |ifindex| cpu.tables.ifnet(ifindex).is_some_and(|ifnet: &Ifnet| ifnet.kind.is_point_to_point());
@@ -280,7 +286,8 @@ fn around(cpu: &mut Cpu, fib: FibIndex, dst: IpAddr, route: Route) -> Route {
     let tables = &cpu.tables;
     let hops =
         || tables.hops.each(tables.fib.table(fib).lookup(dst)).filter_map(|hop| towards(hop, dst).ok());
-    let all = hops().filter_map(|route| Some((standing(&route.first_hop()?), route)));
+    let all = hops().filter(|route| outif == 0 || route.is_by(outif));
+    let all = all.filter_map(|route| Some((standing(&route.first_hop()?), route)));
     let better = all.max_by_key(|(standing, _)| *standing).filter(|(standing, _)| *standing > is);
     let Some((_, better)) = better.filter(|_| hops().any(|hop| hop.first_hop() == Some(first))) else {
         return route;
@@ -298,8 +305,7 @@ fn around(cpu: &mut Cpu, fib: FibIndex, dst: IpAddr, route: Route) -> Route {
 pub(crate) fn doubted(cpu: &mut Cpu, fib: FibIndex, dst: IpAddr, outif: IfIndex) {
     let tables = cpu.tables.clone();
     for hop in tables.hops.each(tables.fib.table(fib).lookup(dst)) {
-        let is_scoped = outif != 0 && is_of_a_link(dst);
-        let route = if is_scoped { route(&tables, fib, dst, outif, || 0) } else { towards(hop, dst) };
+        let route = if outif != 0 { route_by(&tables, fib, dst, outif, || 0) } else { towards(hop, dst) };
         let route = route.map(|route| cpu.dests.corrected(dst, route));
         if let Some(key) = route.ok().and_then(Route::first_hop) {
             neigh::doubted(cpu, key);
@@ -307,7 +313,7 @@ pub(crate) fn doubted(cpu: &mut Cpu, fib: FibIndex, dst: IpAddr, outif: IfIndex)
     }
 }
 
-/// [`route`], and what was learned of this destination alone.
+/// [`route_by`], and what was learned of this destination alone.
 pub(crate) fn path(
     cpu: &Cpu,
     fib: FibIndex,
@@ -315,7 +321,7 @@ pub(crate) fn path(
     outif: IfIndex,
     flow: impl FnOnce() -> u32,
 ) -> Result<Route, DropReason> {
-    let route = route(&cpu.tables, fib, dst, outif, flow)?;
+    let route = route_by(&cpu.tables, fib, dst, outif, flow)?;
     Ok(if cpu.dests.is_empty() { route } else { cpu.dests.corrected(dst, route) })
 }
 
@@ -336,6 +342,29 @@ pub(crate) fn route(
         return if ours { Ok(Route::Local) } else { link(outif, dst, metrics.unwrap_or_default()) };
     }
     towards(tables.hop(fib, dst, flow), dst)
+}
+
+/// [`route`]; if `outif` names an interface, no other leads there. All others but groups, the limited broadcast and link-local addresses have
+/// to be on its link, or the best route to them has a next hop there.
+pub(crate) fn route_by(
+    tables: &Tables,
+    fib: FibIndex,
+    dst: IpAddr,
+    outif: IfIndex,
+    flow: impl FnOnce() -> u32,
+) -> Result<Route, DropReason> {
+    if outif == 0 || is_of_a_link(dst) {
+        return route(tables, fib, dst, outif, flow);
+    }
+    let usual = towards(tables.hop(fib, dst, flow), dst);
+    if usual.is_ok_and(|route| route == Route::Local || route.is_by(outif)) {
+        return usual;
+    }
+    let mut hops = tables.hops.each(tables.fib.table(fib).lookup(dst));
+    let by_outif = hops.find_map(|hop| towards(hop, dst).ok().filter(|route| route.is_by(outif)));
+    let is_on_link = || tables.ifnet(outif).is_some_and(|own| own.addrs.iter().any(|own| own.covers(dst)));
+    let on_link = || Route::Link { ifindex: outif, next_hop: dst, metrics: Metrics::default() };
+    by_outif.or_else(|| is_on_link().then(on_link)).ok_or(DropReason::NoRoute)
 }
 
 /// The way to `dst` by one hop.
@@ -373,8 +402,23 @@ pub fn source_for(cpu: &Cpu, fib: FibIndex, dst: IpAddr) -> Option<(IpAddr, IfIn
 /// [`source_for`], where the destination is of the link of `outif`.
 #[must_use]
 pub fn source_on(cpu: &Cpu, fib: FibIndex, dst: IpAddr, outif: IfIndex) -> Option<(IpAddr, IfIndex)> {
+    source_of(cpu, fib, dst, outif, route(&cpu.tables, fib, dst, outif, || 0).ok()?)
+}
+
+/// [`source_for`], by the interface `outif` alone.
+pub(crate) fn source_by(cpu: &Cpu, fib: FibIndex, dst: IpAddr, outif: IfIndex) -> Option<(IpAddr, IfIndex)> {
+    source_of(cpu, fib, dst, outif, route_by(&cpu.tables, fib, dst, outif, || 0).ok()?)
+}
+
+fn source_of(
+    cpu: &Cpu,
+    fib: FibIndex,
+    dst: IpAddr,
+    outif: IfIndex,
+    route: Route,
+) -> Option<(IpAddr, IfIndex)> {
     let tables = &cpu.tables;
-    match route(tables, fib, dst, outif, || 0).ok()? {
+    match route {
         Route::Local => Some((dst, outif)),
         Route::Link { ifindex, next_hop, .. } => {
             let best = |ifnet: &Ifnet| best(cpu, ifnet, dst, next_hop);

@@ -58,10 +58,10 @@ fn recipient_here(cpu: &Cpu, rcvif: IfIndex, headers: &Headers) -> Recipient {
     let Some((src_port, dst_port)) = headers.ports else { return Recipient::Stack };
     let ends = FourTuple::new((headers.dst, dst_port).into(), (headers.src, src_port).into(), rcvif);
     if headers.protocol == Protocol::UDP {
-        let has_socket = cpu.udp.as_ref().is_some_and(|sockets| sockets.has(&ends));
+        let has_socket = cpu.udp.as_ref().is_some_and(|sockets| sockets.has(&sockets.scoped(ends, rcvif)));
         return if has_socket { Recipient::Socket } else { Recipient::None };
     }
-    cpu.tcp.as_ref().map_or(Recipient::None, |pcbs| pcbs.recipient(&ends))
+    cpu.tcp.as_ref().map_or(Recipient::None, |pcbs| pcbs.recipient(&pcbs.scoped(ends, rcvif)))
 }
 
 /// Reports an ICMP error of `from`, received on `ifindex`, to the sender of the packet quoted in `pkt`; false if there is none.

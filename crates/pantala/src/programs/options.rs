@@ -34,6 +34,7 @@ pub(super) fn setting(option: SockOpt, value: i32) -> Option<Setting> {
         SockOpt::Hops if number > 0 => Setting::Hops(number),
         SockOpt::Class => Setting::Class(number),
         SockOpt::Fib => Setting::Fib(number),
+        SockOpt::Device => Setting::Device(number),
         _ => return None,
     })
 }
@@ -51,6 +52,7 @@ pub(super) fn apply(udp: &UdpSocket, option: SockOpt, value: i32) -> io::Result<
         SockOpt::Hops if value > 0 => udp.set_ttl(byte),
         SockOpt::Class => udp.set_tos(byte),
         SockOpt::Fib => udp.set_fib(byte),
+        SockOpt::Device => udp.set_device(u32::try_from(value).unwrap_or(0)),
         SockOpt::Broadcast => udp.set_broadcast(value != 0),
         SockOpt::GroupHops => udp.set_multicast_ttl(byte),
         SockOpt::GroupLoop => udp.set_multicast_loop(value != 0),

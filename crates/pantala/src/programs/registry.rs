@@ -1,7 +1,7 @@
 //! Sockets of programs by number, their owners and limits, and how connections ended.
 
 use core::cell::{Cell, Ref, RefCell};
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::rc::{Rc, Weak};
@@ -164,15 +164,17 @@ impl Registry {
         self.mark.clone()
     }
 
-    /// Whether the stack has a route to an address, and an address of its own to send from.
-    pub(super) async fn has_route(&self, to: SocketAddr) -> bool {
+    /// Whether the stack has a route to an address, by the interface `device` if it is one, and an address of its own to send from.
+    pub(super) async fn has_route(&self, to: SocketAddr, device: Option<i32>) -> bool {
         // Only a number that is none of the kernel's says that an interface here is meant.
-        let by = match to {
-            SocketAddr::V6(to) if to.scope_id() & INTERFACE_BASE != 0 => {
+        let scope = match to {
+            SocketAddr::V6(to) if to.scope_id() & INTERFACE_BASE != 0 && is_of_a_link(*to.ip()) => {
                 u16::try_from(own_number(to.scope_id())).ok()
             }
             _ => None,
         };
+        let device = device.filter(|device| *device != 0);
+        let by = device.map_or(scope, |device| Some(u16::try_from(device).unwrap_or(u16::MAX)));
         let to = to.ip().to_canonical();
         let (told, answer) = oneshot::channel();
         let ask = Msg::Call(Box::new(move |netisr: &mut Netisr| {
@@ -438,6 +440,11 @@ impl Registry {
         }
         if self.entries.borrow().contains_key(&id) { None } else { Some(Errno::CONNRESET) }
     }
+}
+
+/// Whether an address means something only with its link.
+const fn is_of_a_link(ip: Ipv6Addr) -> bool {
+    ip.is_unicast_link_local() || ip.is_multicast()
 }
 
 /// Users see their own sockets; root sees all, and all see those of root, which may have become another user since.

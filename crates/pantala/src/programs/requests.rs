@@ -23,7 +23,7 @@ use wire::program::{
 
 use super::datagrams::{Before, Datagrams, Ends};
 use super::info::tcp_info;
-use super::options::settings;
+use super::options::{setting, settings};
 use super::pair::{bound, dress, hung_up, pair, send};
 use super::process::Process;
 use super::registry::{Admission, Held, Registry};
@@ -189,7 +189,7 @@ impl Client {
                 let local = self.registry.local(uid, id).ok_or(Errno::NOTCONN)?;
                 Ok(Reply { addr: local, ..Reply::new() })
             }
-            Request::Route(to) => match self.registry.has_route((to, 0).into()).await {
+            Request::Route(to) => match self.registry.has_route((to, 0).into(), None).await {
                 true => Ok(Reply::new()),
                 false => Err(Errno::NETUNREACH),
             },
@@ -345,7 +345,7 @@ impl Client {
         options: SetOptions,
     ) -> Answer {
         let to = canonical(remote);
-        if !self.registry.has_route(remote).await {
+        if !self.registry.has_route(remote, options.get(SockOpt::Device)).await {
             return Err(Errno::NETUNREACH);
         }
         let remote = own_scope(remote);
@@ -402,7 +402,7 @@ impl Client {
     async fn connect(&self, id: u64, remote: SocketAddr, mut set: SetOptions) -> Answer {
         let to = canonical(remote);
         // Without a route it is the kernel's to try.
-        if !self.registry.has_route(remote).await {
+        if !self.registry.has_route(remote, set.get(SockOpt::Device)).await {
             return Err(Errno::NETUNREACH);
         }
         let remote = own_scope(remote);
@@ -447,7 +447,8 @@ fn link(group: Group) -> Result<Link, Errno> {
 /// Returns the options of the place where a socket is bound.
 fn placed(options: &SetOptions) -> Options {
     let (is_shared, only_v6) = (options.is_on(SockOpt::ReusePort), options.is_on(SockOpt::OnlyV6));
-    Options::new().reuse_port(is_shared).only_v6(only_v6)
+    let device = options.get(SockOpt::Device).and_then(|device| setting(SockOpt::Device, device));
+    Options::new().reuse_port(is_shared).only_v6(only_v6).with(device)
 }
 
 /// The unspecified address of a peer's family.

@@ -76,7 +76,12 @@ impl Socket {
             socket.begin(cpu)?;
             // The port that the first has found is everybody's.
             let bind_any = settings.contains(&Setting::BindAny(true));
-            let place = Bind { addr, zone: zone(addr), only_v6, is_shared, bind_any };
+            let device = settings.iter().find_map(|setting| match setting {
+                Setting::Device(device) => u16::try_from(*device).ok(),
+                _ => None,
+            });
+            let device = device.unwrap_or(0);
+            let place = Bind { addr, zone: zone(addr), only_v6, is_shared, bind_any, device };
             let bound = socket.ask(cpu, |question| Command::Bind(question, place)).await?;
             addr.set_port(bound.map_err(error::of)?.port());
         }

@@ -26,6 +26,7 @@ mod bridge;
 mod crossing;
 mod crossing_families;
 mod datagram_programs;
+mod device_programs;
 mod error_programs;
 mod errors;
 mod fibs;
@@ -89,6 +90,7 @@ harness::main![
     crossing::from_af_xdp_to_tap_with_two_rings,
     crossing_families,
     datagram_programs,
+    device_programs,
     error_programs,
     errors,
     fibs,

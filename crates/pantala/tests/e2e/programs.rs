@@ -38,11 +38,16 @@ pub(crate) fn lab(test: &str, folder: &Folder, more: &str) -> Option<Lab> {
             return None;
         }
     }
-    build_the_library();
     std::fs::write(folder.file("page"), page()).unwrap();
+    lab_of(test, folder, &[Link::new(Attach::Tap)], more)
+}
+
+/// As [`lab`], with these links.
+pub(crate) fn lab_of(test: &str, folder: &Folder, links: &[Link], more: &str) -> Option<Lab> {
+    build_the_library();
     let socket = folder.file("app.sock");
     let section = format!("[programs]\nsocket = \"{}\"\nmode = \"0666\"\n{more}", socket.display());
-    Lab::start_with(test, &[Link::new(Attach::Tap)], &section)
+    Lab::start_with(test, links, &section)
 }
 
 /// The library stands beside the program.

@@ -11,6 +11,7 @@ use program::values::{self, VALUE_MAX, Value};
 use rustix::io::Errno;
 
 use super::{kernel, named, wait, word};
+use crate::sys::Own;
 use crate::{addr, sys};
 
 /// `getsockopt(2)`
@@ -29,7 +30,17 @@ pub unsafe extern "C" fn getsockopt(
         let arguments = [word(fd), word(level), word(option), value as usize, len as usize, 0];
         kernel(libc::SYS_getsockopt, arguments)
     };
-    let Some((own, name)) = sys::borrow(fd).zip(named(fd)) else { return pass() };
+    let Some((own, name)) = sys::borrow(fd).zip(named(fd)) else {
+        let bound = sys::borrow(fd).and_then(|fd| values::bound_before::<Own<'_>>(fd, (level, option)));
+        return match bound {
+            Some(bytes) => {
+                // SAFETY: the program's promise.
+                unsafe { addr::write_value(&bytes, value.cast(), len) };
+                0
+            }
+            None => pass(),
+        };
+    };
     // SAFETY: the program's promise.
     let room = unsafe { len.as_ref() }.map_or(0, |len| *len as usize).min(VALUE_MAX);
     let given = match program::filter::is_whole((level, option)) && !value.is_null() {
@@ -65,11 +76,14 @@ pub unsafe extern "C" fn setsockopt(
         kernel(libc::SYS_setsockopt, arguments)
     };
     wait::note_option(level, option);
-    let Some(name) = named(fd) else { return pass() };
     let bytes = match value.is_null() {
         true => &[][..],
         // SAFETY: the program's promise: there are so many, and more are not looked at.
         false => unsafe { slice::from_raw_parts(value.cast::<u8>(), (len as usize).min(VALUE_MAX)) },
+    };
+    let Some(name) = named(fd) else {
+        let device = sys::borrow(fd).and_then(|fd| values::device_before(&Own(fd), (level, option), bytes));
+        return device.map_or_else(pass, |number| bind_to_number(fd, number));
     };
     let keep = || if pass() == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(sys::errno())) };
     match values::set(&name, (level, option), bytes, keep) {
@@ -77,4 +91,11 @@ pub unsafe extern "C" fn setsockopt(
         Ok(None) => pass(),
         Err(why) => sys::fail(why),
     }
+}
+
+/// Binds a socket of the kernel to the interface of a number.
+fn bind_to_number(fd: c_int, number: u32) -> c_int {
+    let (at, len) = ((&raw const number) as usize, size_of::<u32>());
+    let option = program::options::SO_BINDTOIFINDEX;
+    kernel(libc::SYS_setsockopt, [word(fd), word(libc::SOL_SOCKET), word(option), at, len, 0])
 }

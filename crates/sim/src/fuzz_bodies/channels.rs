@@ -190,7 +190,10 @@ fn command(bytes: &mut Bytes<'_>) -> Command {
         24 => {
             let (question, addr) = (question(bytes), (Ipv6Addr::UNSPECIFIED, PORT).into());
             let (only_v6, is_shared) = (bytes.byte() == 0, bytes.byte().is_multiple_of(2));
-            Command::Bind(question, Bind { addr, zone: 0, only_v6, is_shared, bind_any: is_shared })
+            Command::Bind(
+                question,
+                Bind { addr, zone: 0, only_v6, is_shared, bind_any: is_shared, device: 0 },
+            )
         }
         25 => match bytes.byte() % 4 {
             0 => Command::Speak { question: question(bytes), remote: addr(bytes), zone: 0 },

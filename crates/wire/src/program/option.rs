@@ -57,10 +57,12 @@ pub enum SockOpt {
     MtuDiscover,
     /// `IPV6_DONTFRAG`.
     DontFragment,
+    /// The number of an interface here (`SO_BINDTODEVICE`, `SO_BINDTOIFINDEX`); 0: none.
+    Device,
 }
 
 /// Number of options.
-const COUNT: usize = 27;
+const COUNT: usize = 28;
 /// Bytes of a set of options.
 pub(super) const OPTIONS_LEN: usize = 4 + 4 * COUNT;
 
@@ -94,6 +96,7 @@ impl SockOpt {
         Self::Fib,
         Self::MtuDiscover,
         Self::DontFragment,
+        Self::Device,
     ];
 
     pub(super) const fn number(self) -> u8 {

@@ -133,6 +133,8 @@ pub struct Bind {
     pub is_shared: bool,
     /// The address need not be ours (`IP_BINDANY`).
     pub bind_any: bool,
+    /// Datagrams come and go by this interface alone; 0: by any.
+    pub device: IfIndex,
 }
 
 /// An interface, as programs name it.
@@ -214,6 +216,8 @@ pub enum Setting {
     BindAny(bool),
     /// Datagrams are not fragmented: those that are too big fail (`IP_DONTFRAG`, `IPV6_DONTFRAG`).
     DontFragment(bool),
+    /// Packets come and go by this interface alone (`SO_BINDTODEVICE`); 0: by any.
+    Device(u32),
     /// A socket of datagrams gets all ICMP errors (`IP_RECVERR`, `IPV6_RECVERR` of Linux).
     AllErrors(bool),
 }
@@ -293,9 +297,9 @@ impl Command {
             Self::Unlisten(listener) => Put::new(5).number(listener).done(),
             Self::Look(lane) => Put::new(6).number(lane).done(),
             Self::Close { lane, aborts } => Put::new(7).number(lane).flag(aborts).done(),
-            Self::Bind(question, Bind { addr, zone, only_v6, is_shared, bind_any }) => {
+            Self::Bind(question, Bind { addr, zone, only_v6, is_shared, bind_any, device }) => {
                 let put = Put::new(8).question(question).addr(addr).short(zone);
-                put.flag(only_v6).flag(is_shared).flag(bind_any).done()
+                put.flag(only_v6).flag(is_shared).flag(bind_any).short(device).done()
             }
             Self::Speak { question, remote, zone } => {
                 Put::new(9).question(question).addr(remote).short(zone).done()
@@ -353,6 +357,7 @@ impl Command {
                     only_v6: take.flag(),
                     is_shared: take.flag(),
                     bind_any: take.flag(),
+                    device: take.short(),
                 },
             ),
             9 => Self::Speak { question: take.question(number), remote: take.addr()?, zone: take.short() },
@@ -468,6 +473,7 @@ impl Setting {
             Self::BindAny(on) => (17, on.into()),
             Self::DontFragment(on) => (19, on.into()),
             Self::AllErrors(on) => (20, on.into()),
+            Self::Device(device) => (21, device),
         }
     }
 
@@ -493,6 +499,7 @@ impl Setting {
             18 => Self::Fib(value),
             19 => Self::DontFragment(value != 0),
             20 => Self::AllErrors(value != 0),
+            21 => Self::Device(value),
             _ => return None,
         })
     }

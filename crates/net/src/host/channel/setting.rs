@@ -8,6 +8,7 @@ use crate::host::tcp::settings::{Change, Settings};
 use crate::host::tcp::{self, Id};
 use crate::host::udp;
 use crate::ip::ip_tx::IpTxParams;
+use crate::link::tables::IfIndex;
 use crate::turn::cpu::Cpu;
 
 /// Buffers hold a segment at least, and a peer is asked once in a second at the most, whatever a program says.
@@ -53,6 +54,7 @@ fn wanted(setting: Setting, settings: &Settings) -> Wanted {
         }
         Setting::NewReno(on) => Change::Algorithm(if on { Algorithm::NewReno } else { Algorithm::Cubic }),
         Setting::BindAny(any) => Change::BindAny(any),
+        Setting::Device(device) => Change::Device(ifindex(device)),
         Setting::Hops(hops) => return Wanted::Hops(byte(hops)),
         Setting::Class(class) => return Wanted::Class(byte(class)),
         Setting::Fib(fib) => return Wanted::Fib(byte(fib).min(FIBS_MAX - 1)),
@@ -80,6 +82,7 @@ pub fn prepare_socket(settings: &mut udp::Settings, setting: Setting) {
         }
         // The address of a connected socket depends on it.
         Setting::Fib(fib) => settings.tx_params.fib = byte(fib).min(FIBS_MAX - 1),
+        Setting::Device(device) => settings.device = ifindex(device),
         Setting::DontFragment(on) => settings.dont_fragment = on,
         Setting::AllErrors(on) => settings.all_errors = on,
         _ => {}
@@ -98,6 +101,11 @@ pub fn apply(cpu: &mut Cpu, id: Id, setting: Setting) {
         Wanted::Nothing => Ok(()),
         Wanted::Fib(fib) => tcp::set_tx_params(cpu, id, |tx_params| tx_params.fib = fib),
     };
+}
+
+/// The number of an interface; that of none if there cannot be one.
+fn ifindex(value: u32) -> IfIndex {
+    IfIndex::try_from(value).unwrap_or(IfIndex::MAX)
 }
 
 fn byte(value: u32) -> u8 {

@@ -53,7 +53,8 @@ pub(super) struct Moved {
 impl Socket {
     /// Waits for datagrams at a place.
     pub(super) fn bind(cpu: &mut Cpu, place: Bind) -> Result<Self, Error> {
-        let settings = Settings { queue_bytes: QUEUE_BYTES, bind_any: place.bind_any, ..Settings::default() };
+        let Bind { bind_any, device, .. } = place;
+        let settings = Settings { queue_bytes: QUEUE_BYTES, bind_any, device, ..Settings::default() };
         let (failed, named) = (Failures::default(), Vec::new());
         let mut socket = Self { place, settings, id: None, remote: None, failed, told: 0, named };
         let id = udp::bind(cpu, &socket.wanted())?;

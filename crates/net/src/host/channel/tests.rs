@@ -178,7 +178,10 @@ fn bind(bench: &mut Bench, client: &mut Client, ip: IpAddr) -> (Writer, Reader) 
     let addr = (ip, 5300).into();
     say(
         client,
-        &Command::Bind(question, Bind { addr, zone: 0, only_v6: false, is_shared: false, bind_any: false }),
+        &Command::Bind(
+            question,
+            Bind { addr, zone: 0, only_v6: false, is_shared: false, bind_any: false, device: 0 },
+        ),
     );
     bench.run();
     assert_eq!(client.next_event(), Ok(Some(Event::Answer(question, Ok(addr)))));

@@ -7,7 +7,7 @@ use pkt::{Flags, Gso, Pkt};
 use super::settings::Settings;
 use crate::base::count::Count;
 use crate::fib::{FibIndex, flow_hash};
-use crate::host::pcb::{Bound, FourTuple, check_fib, is_of_a_link};
+use crate::host::pcb::{Bound, FourTuple, check_fib, is_of_a_link, on_device};
 use crate::host::sock::Error;
 use crate::ip::forward::fits;
 use crate::ip::icmp::is_one_host;
@@ -59,8 +59,12 @@ impl Aim {
             let outif = if ends.zone == 0 { outif(cpu, &settings, ends.remote, 0)? } else { ends.zone };
             return Ok(Self { ends, outif, settings });
         };
-        let zone = if to.zone == 0 { bound.zone } else { to.zone };
-        let outif = outif(cpu, &settings, to.remote.ip(), zone)?;
+        let zone = on_device(cpu, bound.device, to.zone)?;
+        let zone = if zone == 0 { bound.zone } else { zone };
+        let outif = match (outif(cpu, &settings, to.remote.ip(), zone)?, bound.device) {
+            (by_address, 0) => by_address,
+            (_, device) => device,
+        };
         let local = source(cpu, bound, &to, outif, &settings)?;
         let ends = FourTuple::new((local, bound.addr.port()).into(), to.remote, outif);
         Ok(Self { ends, outif, settings })
@@ -162,7 +166,10 @@ fn source(cpu: &Cpu, bound: &Bound, to: &To, outif: IfIndex, settings: &Settings
         }
         Some(local) => Ok(local),
         None => {
-            let source = output::source_on(cpu, settings.tx_params.fib, remote, outif);
+            let source = match bound.device {
+                0 => output::source_on(cpu, settings.tx_params.fib, remote, outif),
+                device => output::source_by(cpu, settings.tx_params.fib, remote, device),
+            };
             source.map(|(local, _)| local).ok_or(Error::NetworkUnreachable)
         }
     }

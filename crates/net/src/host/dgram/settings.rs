@@ -13,6 +13,8 @@ pub struct Settings {
     pub group_hops: u8,
     /// The interface by which it sends to groups and to everybody on a link; 0: where the route leads, or the first.
     pub group_if: IfIndex,
+    /// The only interface by which datagrams come and go (`SO_BINDTODEVICE`); 0: any.
+    pub device: IfIndex,
     /// Datagrams to groups are not delivered to listeners on this host.
     pub no_loop: bool,
     /// It may send to everybody on a link.
@@ -38,6 +40,7 @@ impl Default for Settings {
             //# multicast beyond a single network.
             group_hops: 1,
             group_if: 0,
+            device: 0,
             no_loop: false,
             may_broadcast: false,
             bind_any: false,

@@ -12,6 +12,8 @@ pub(crate) struct Bound {
     pub(crate) addr: SocketAddr,
     /// The interface, where the address means something only with its link; else 0.
     pub(crate) zone: IfIndex,
+    /// The only interface by which packets come and go (`SO_BINDTODEVICE`); 0: any.
+    pub(crate) device: IfIndex,
     /// With the unspecified IPv6 address: that IPv4 is not waited for.
     pub(crate) only_v6: bool,
     /// Others may wait for the same, and share what comes.
@@ -19,9 +21,18 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Ranks a match: a specific address is better than a wildcard, and one family better than both. `None` if the
-    /// packet is not for it.
+    /// Ranks a match: a specific address is better than a wildcard, one family better than both, and one interface better than
+    /// any. `None` if the packet is not for it.
     pub(crate) fn rank(&self, ends: &FourTuple) -> Option<u8> {
+        let by_device = match self.device {
+            0 => 0,
+            device if device == ends.zone => 1,
+            _ => return None,
+        };
+        self.rank_of_addr(ends).map(|rank| 2 * rank + by_device)
+    }
+
+    fn rank_of_addr(&self, ends: &FourTuple) -> Option<u8> {
         let own = self.addr.ip();
         if !own.is_unspecified() {
             let is_same_zone = self.zone == 0 || ends.zone == 0 || self.zone == ends.zone;
@@ -45,7 +56,9 @@ impl Bound {
 
     /// Whether both would wait for the same.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        self.addr == other.addr && self.zone == other.zone && self.takes_mapped() == other.takes_mapped()
+        let is_apart = self.device != 0 && other.device != 0 && self.device != other.device;
+        let is_same_place = self.addr == other.addr && self.zone == other.zone;
+        is_same_place && !is_apart && self.takes_mapped() == other.takes_mapped()
     }
 }
 

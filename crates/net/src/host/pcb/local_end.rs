@@ -29,6 +29,8 @@ pub(crate) struct Wanted {
     pub(crate) port: Option<u16>,
     /// By which interface, where the address means something only with its link; else 0.
     pub(crate) zone: IfIndex,
+    /// By which interface alone (`SO_BINDTODEVICE`); 0: as the route says.
+    pub(crate) device: IfIndex,
     /// By which routing table.
     pub(crate) fib: FibIndex,
     /// From any address, also one that is not ours.
@@ -47,15 +49,26 @@ pub(crate) fn local_end(
     wanted: Wanted,
     taken: impl Fn(&Cpu, &FourTuple) -> bool,
 ) -> Result<FourTuple, Error> {
-    let Wanted { remote, local, port, zone, fib, bind_any } = wanted;
+    let Wanted { remote, local, port, zone, device, fib, bind_any } = wanted;
     check_fib(cpu, fib)?;
+    let zone = on_device(cpu, device, zone)?;
     let local = match local.filter(|local| !local.is_unspecified()) {
         Some(local) if local.is_ipv4() != remote.is_ipv4() => return Err(Error::BadAddress),
         Some(local) if !bind_any && !cpu.tables.is_ours(local) => return Err(Error::AddrNotAvailable),
         Some(local) => local,
-        None => output::source_on(cpu, fib, remote.ip(), zone).ok_or(Error::NetworkUnreachable)?.0,
+        None => {
+            match device {
+                0 => output::source_on(cpu, fib, remote.ip(), zone),
+                device => output::source_by(cpu, fib, remote.ip(), device),
+            }
+            .ok_or(Error::NetworkUnreachable)?
+            .0
+        }
     };
-    let ends = FourTuple::new((local, port.unwrap_or(0)).into(), remote, zone);
+    let mut ends = FourTuple::new((local, port.unwrap_or(0)).into(), remote, zone);
+    if device != 0 {
+        ends.zone = device;
+    }
     if port.is_none() {
         let local_port = self::port(cpu, ends, taken).ok_or(Error::AddrNotAvailable)?;
         return Ok(FourTuple { local_port, ..ends });
@@ -74,6 +87,20 @@ pub(crate) fn local_end(
 #[inline]
 pub(crate) fn check_fib(cpu: &Cpu, fib: FibIndex) -> Result<(), Error> {
     if cpu.tables.has_fib(fib) { Ok(()) } else { Err(Error::NoTable) }
+}
+
+/// Returns the interface of an address of a link, for a socket that is bound to `device` if that is not 0.
+///
+/// # Errors
+///
+/// [`Error::NoInterface`], and [`Error::BadAddress`] if the address is of another link.
+pub(crate) fn on_device(cpu: &Cpu, device: IfIndex, zone: IfIndex) -> Result<IfIndex, Error> {
+    match device {
+        0 => Ok(zone),
+        device if cpu.tables.ifnet(device).is_none() => Err(Error::NoInterface),
+        device if zone != 0 && zone != device => Err(Error::BadAddress),
+        device => Ok(device),
+    }
 }
 
 /// Returns a free port for a socket on all CPUs, drawn from those that are not `taken`.

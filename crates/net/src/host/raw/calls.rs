@@ -54,7 +54,7 @@ pub fn open(cpu: &mut Cpu, wanted: &Open) -> Result<Id, Error> {
         }
         dgram::outif(cpu, &settings, remote, zone)?;
     }
-    let bound = Bound { addr: (local, 0).into(), zone, only_v6: true, is_shared: true };
+    let bound = Bound { addr: (local, 0).into(), zone, device: 0, only_v6: true, is_shared: true };
     cpu.raw.get_or_insert_default().add(Socket::new(bound, remote, filter, settings))
 }
 

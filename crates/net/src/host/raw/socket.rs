@@ -41,7 +41,7 @@ pub(crate) struct Socket {
 }
 
 // docs/reference/LIMITS.md says so.
-const _: () = assert!(size_of::<Socket>() <= 232);
+const _: () = assert!(size_of::<Socket>() <= 240);
 
 impl Socket {
     pub(super) fn new(bound: Bound, remote: Option<IpAddr>, filter: Filter, settings: Settings) -> Self {

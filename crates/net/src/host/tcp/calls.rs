@@ -96,7 +96,11 @@ pub fn bind(cpu: &mut Cpu, listen: &Listen) -> Result<ListenerId, Error> {
             |cpu: &Cpu, port| cpu.tcp.as_ref().is_some_and(|pcbs| pcbs.listeners.is_port_taken(port));
         listen.addr.set_port(pcb::free_port(cpu, is_taken).ok_or(Error::AddrNotAvailable)?);
     }
-    pcbs(cpu).listeners.add(listen)
+    let device = listen.settings.device;
+    pcb::on_device(cpu, device, listen.zone)?;
+    let pcbs = pcbs(cpu);
+    pcbs.has_devices |= device != 0;
+    pcbs.listeners.add(listen)
 }
 
 /// Waits for connections at the place that it has, which behave as is said now; the place stays what it is.
@@ -154,8 +158,10 @@ pub fn change_listener(
     id: ListenerId,
     what: impl FnOnce(&mut Settings, &mut IpTxParams),
 ) -> Result<(), Error> {
-    let listener = cpu.tcp.as_mut().and_then(|pcbs| pcbs.listeners.get_mut(id)).ok_or(Error::NotFound)?;
+    let pcbs = cpu.tcp.as_mut().ok_or(Error::NotFound)?;
+    let listener = pcbs.listeners.get_mut(id).ok_or(Error::NotFound)?;
     listener.change(what);
+    pcbs.has_devices |= listener.listen.settings.device != 0;
     Ok(())
 }
 
@@ -205,6 +211,7 @@ pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     let ports = (ends.local_port, ends.remote_port);
     let is_fast = settings.fast_open && !settings.signs;
     let pcbs = pcbs(cpu);
+    pcbs.has_devices |= settings.device != 0;
     let new = NewTcb { settings, ports, iss, stamps: Stamps::from(clock), now };
     let mut conn = pcbs.begin((ends, connect.tx_params), new);
     conn.tcb.connects();
@@ -225,12 +232,20 @@ fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<FourTuple, Error> {
     if local.is_some_and(|local| !is_address(local) && !local.is_unspecified()) {
         return Err(Error::AddrNotAvailable);
     }
-    let bind_any = connect.settings.bind_any;
-    let ends = pcb::local_end(cpu, Wanted { remote, local, port, zone, fib, bind_any }, |cpu, ends| {
-        cpu.tcp.as_ref().is_some_and(|pcbs| pcbs.is_taken(ends))
+    let Settings { bind_any, device, .. } = connect.settings;
+    let wanted = Wanted { remote, local, port, zone, device, fib, bind_any };
+    let ends = pcb::local_end(cpu, wanted, |cpu, ends| {
+        cpu.tcp.as_ref().is_some_and(|pcbs| pcbs.is_taken(ends)) || is_on_another_device(cpu, ends)
     })?;
-    let is_there = port.is_some() && pcbs(cpu).find(&ends).is_some();
+    let is_there = port.is_some() && (pcbs(cpu).find(&ends).is_some() || is_on_another_device(cpu, &ends));
     if is_there { Err(Error::AddrInUse) } else { Ok(ends) }
+}
+
+/// Whether there is a connection between `ends` that is bound to another interface, or to none.
+fn is_on_another_device(cpu: &Cpu, ends: &FourTuple) -> bool {
+    let Some(pcbs) = cpu.tcp.as_ref().filter(|pcbs| pcbs.has_devices) else { return false };
+    let zones = cpu.tables.ifnets().map(|ifnet| ifnet.index).chain([0]);
+    zones.filter(|zone| *zone != ends.zone).any(|zone| pcbs.find(&FourTuple { zone, ..*ends }).is_some())
 }
 
 /// Returns the settings that follow from the route between `ends`: maximum segment size, initial window, and how

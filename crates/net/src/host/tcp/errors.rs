@@ -21,6 +21,7 @@ const HEADERS_6: u32 = 60;
 pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Message) -> bool {
     let (ends, seq, now) = (ends(rcvif, quoted), seq(quoted), cpu.now);
     let Some(pcbs) = &mut cpu.tcp else { return false };
+    let ends = pcbs.scoped(ends, rcvif);
     match pcbs.find(&ends) {
         Some(Found::Conn(at)) => {
             let Some(mut conn) = pcbs.take_at(at) else { return false };
@@ -39,7 +40,7 @@ pub(crate) fn error(cpu: &mut Cpu, rcvif: IfIndex, quoted: &Quoted, message: Mes
 /// Whether a connection can have sent the quoted segment: it begins within what is under way, or right behind, as one without data.
 pub(crate) fn can_have_sent(cpu: &Cpu, rcvif: IfIndex, quoted: &Quoted) -> bool {
     let (ends, seq) = (ends(rcvif, quoted), seq(quoted));
-    let conn = cpu.tcp.as_ref().and_then(|pcbs| pcbs.at_ends(&ends));
+    let conn = cpu.tcp.as_ref().and_then(|pcbs| pcbs.at_ends(&pcbs.scoped(ends, rcvif)));
     conn.is_some_and(|conn| conn.tcb.can_have_sent(seq))
 }
 

@@ -66,6 +66,7 @@ fn closed(cpu: &mut Cpu, pkt: Pkt, tx_params: IpTxParams) {
 fn deliver(cpu: &mut Cpu, pkt: Pkt, header: &Header) {
     let (src, dst) = l4::ends(&pkt);
     let ends = FourTuple::new((dst, header.dst_port).into(), (src, header.src_port).into(), pkt.rcvif);
+    let ends = cpu.tcp.as_ref().map_or(ends, |pcbs| pcbs.scoped(ends, pkt.rcvif));
     if cfg!(debug_assertions) && cpu.placement.owner(ends.flow()) != cpu.id {
         cpu.count(Count::Strays);
     }

@@ -55,7 +55,7 @@ impl Listen {
 
     fn bound(&self) -> Bound {
         let &Self { addr, zone, only_v6, is_shared, .. } = self;
-        Bound { addr, zone, only_v6, is_shared }
+        Bound { addr, zone, device: self.settings.device, only_v6, is_shared }
     }
 }
 
@@ -244,6 +244,13 @@ impl Listeners {
             self.ports.remove(&id.port);
         }
         Some(waiting)
+    }
+
+    /// Tells whether the listener for a connection between `ends` is bound to an interface.
+    pub(super) fn is_on_device(&self, ends: &FourTuple) -> bool {
+        let listeners = self.ports.get(&ends.local_port);
+        let chosen = listeners.and_then(|listeners| listeners.get(chosen(listeners, ends)?));
+        chosen.is_some_and(|listener| listener.listen.settings.device != 0)
     }
 
     pub(super) fn get(&self, id: ListenerId) -> Option<&Listener> {

@@ -33,6 +33,7 @@ use crate::base::secret::Secret;
 use crate::base::time::Instant;
 use crate::host::app::Watch;
 use crate::host::pcb::{self, FourTuple};
+use crate::link::tables::IfIndex;
 use crate::turn::deliver::Recipient;
 use pkt::Note;
 
@@ -151,6 +152,8 @@ pub struct Pcbs {
     pub(super) held: Held,
     /// Objects with events for programs; each connection and each listener is on it once at the most.
     pub(super) noted: VecDeque<Event>,
+    /// There is, or was, a listener or a connection that is bound to an interface.
+    pub(super) has_devices: bool,
     /// Until when cookies may come back.
     pub(super) cookies_until: Instant,
 }
@@ -213,6 +216,7 @@ impl Pcbs {
             again: Vec::new(),
             held: Held::default(),
             noted: VecDeque::new(),
+            has_devices: false,
             cookies_until: Instant::START,
         }
     }
@@ -251,6 +255,21 @@ impl Pcbs {
     pub(super) fn find(&self, ends: &FourTuple) -> Option<Found> {
         let is_it = |number| self.tables.ends(Found::from(number)) == Some(ends);
         self.index.find(ends.hash(&self.secret), is_it).map(Found::from)
+    }
+
+    /// Returns the ends by which that is found which a segment that came by `rcvif` is for: those of a connection that is bound to an
+    /// interface name it, whatever their addresses are.
+    #[inline]
+    pub(crate) fn scoped(&self, ends: FourTuple, rcvif: IfIndex) -> FourTuple {
+        if self.has_devices { self.scoped_now(ends, rcvif) } else { ends }
+    }
+
+    #[cold]
+    fn scoped_now(&self, ends: FourTuple, rcvif: IfIndex) -> FourTuple {
+        let by = FourTuple { zone: rcvif, ..ends };
+        let is_bound =
+            || self.find(&ends).is_none() && (self.find(&by).is_some() || self.listeners.is_on_device(&by));
+        if ends.zone == 0 && is_bound() { by } else { ends }
     }
 
     /// Whether a listener takes connections to this end.

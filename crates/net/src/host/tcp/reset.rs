@@ -11,7 +11,7 @@ use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::ip::icmp::{defines_one_host, is_one_host};
 use crate::ip::ip_tx::{IpTxParams, put_segment};
-use crate::ip::{ip4 as inet4, ip6 as inet6, l4};
+use crate::ip::{ip4 as inet4, ip6 as inet6, l4, output};
 use crate::turn::cpu::Cpu;
 
 /// Ends a segment that the firewall rejects as a closed port does; anything else than
@@ -100,7 +100,7 @@ fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, tx_params: IpTxParams, fact
         cpu.count(Count::TcpResetsNoBuffer);
         return cpu.pool.give(reset);
     }
-    reset.outif = pkt.rcvif;
+    reset.outif = if output::is_of_a_link(to) { pkt.rcvif } else { 0 };
     reset.flags.set(facts);
     cpu.count(Count::TcpResetsSent);
     match to {

@@ -58,7 +58,8 @@ pub fn bind(cpu: &mut Cpu, bind: &Bind) -> Result<Id, Error> {
         let is_taken = |cpu: &Cpu, port| cpu.udp.as_ref().is_some_and(|sockets| sockets.is_port_taken(port));
         addr.set_port(pcb::free_port(cpu, is_taken).ok_or(Error::AddrNotAvailable)?);
     }
-    let bound = Bound { addr, zone, only_v6, is_shared };
+    pcb::on_device(cpu, settings.device, zone)?;
+    let bound = Bound { addr, zone, device: 0, only_v6, is_shared };
     sockets(cpu).add(Socket::new(bound, None, settings))
 }
 
@@ -71,7 +72,7 @@ pub fn bind(cpu: &mut Cpu, bind: &Bind) -> Result<Id, Error> {
 /// [`Error::Elsewhere`] with a port that was given, [`Error::TooMany`].
 pub fn connect(cpu: &mut Cpu, connect: &Connect) -> Result<Id, Error> {
     let ends = ends(cpu, connect)?;
-    let bound = Bound { addr: ends.local(), zone: connect.zone, only_v6: false, is_shared: false };
+    let bound = Bound { addr: ends.local(), zone: connect.zone, device: 0, only_v6: false, is_shared: false };
     sockets(cpu).add(Socket::new(bound, Some(ends), connect.settings))
 }
 
@@ -80,11 +81,12 @@ fn ends(cpu: &mut Cpu, connect: &Connect) -> Result<FourTuple, Error> {
     if remote.port() == 0 {
         return Err(Error::BadAddress);
     }
-    let zone = dgram::outif(cpu, &settings, remote.ip(), zone)?;
+    let (fib, device) = (settings.tx_params.fib, settings.device);
+    let zone = dgram::outif(cpu, &settings, remote.ip(), pcb::on_device(cpu, device, zone)?)?;
     let is_taken =
         |cpu: &Cpu, ends: &FourTuple| cpu.udp.as_ref().is_some_and(|sockets| sockets.is_taken(ends));
     let bind_any = settings.bind_any && local.is_none_or(|local| is_one_host(cpu, local));
-    pcb::local_end(cpu, Wanted { remote, local, port, zone, fib: settings.tx_params.fib, bind_any }, is_taken)
+    pcb::local_end(cpu, Wanted { remote, local, port, zone, device, fib, bind_any }, is_taken)
 }
 
 /// Returns the local address of a socket.
@@ -145,7 +147,11 @@ pub fn ready(cpu: &Cpu, id: Id) -> Ready {
 ///
 /// [`Error::NotFound`].
 pub fn change<R>(cpu: &mut Cpu, id: Id, what: impl FnOnce(&mut Settings) -> R) -> Result<R, Error> {
-    Ok(what(&mut socket(cpu, id)?.base.settings))
+    let sockets = cpu.udp.as_mut().ok_or(Error::NotFound)?;
+    let settings = &mut sockets.get_mut(id).ok_or(Error::NotFound)?.base.settings;
+    let done = what(settings);
+    sockets.has_devices |= settings.device != 0;
+    Ok(done)
 }
 
 /// Listens to a group from now on, or to other senders of it than before, or leaves it. A socket that is on each CPU has

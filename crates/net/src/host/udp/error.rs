@@ -9,7 +9,7 @@ use wire::icmp6;
 use wire::udp::Header;
 
 use super::failures::QUOTE_MAX;
-use super::socket::{Failure, Icmp};
+use super::socket::{Failure, Icmp, Socket};
 use crate::host::dgram::check_size;
 use crate::host::pcb::FourTuple;
 use crate::host::sock::Error;
@@ -33,7 +33,7 @@ pub(crate) fn error(
     message: Message,
 ) -> bool {
     let ends = ends(rcvif, quoted);
-    let Some(socket) = cpu.udp.as_mut().and_then(|sockets| sockets.find(&ends)) else { return false };
+    let Some(socket) = found(cpu, ends, rcvif) else { return false };
     let wants_all = socket.base.settings.all_errors;
     if let Some(error) = what(message, wants_all) {
         let mut bytes = [0; QUOTE_MAX];
@@ -54,7 +54,7 @@ pub(crate) fn is_too_big(cpu: &mut Cpu, pkt: &Pkt) -> bool {
         return false;
     };
     let ends = ends(pkt.outif, &quoted);
-    let Some(socket) = cpu.udp.as_mut().and_then(|sockets| sockets.find(&ends)) else { return false };
+    let Some(socket) = found(cpu, ends, pkt.outif) else { return false };
     let is_whole = socket.base.settings.dont_fragment;
     if is_whole {
         socket.fail(Failure { to: ends.remote(), error, icmp: None }, &[]);
@@ -64,7 +64,14 @@ pub(crate) fn is_too_big(cpu: &mut Cpu, pkt: &Pkt) -> bool {
 
 /// Whether a socket can have sent the quoted datagram.
 pub(crate) fn can_have_sent(cpu: &Cpu, rcvif: IfIndex, quoted: &Quoted) -> bool {
-    cpu.udp.as_ref().is_some_and(|sockets| sockets.has(&ends(rcvif, quoted)))
+    cpu.udp.as_ref().is_some_and(|sockets| sockets.has(&sockets.scoped(ends(rcvif, quoted), rcvif)))
+}
+
+/// The socket that a datagram between `ends` is of, whose packets use the interface `ifindex`.
+fn found(cpu: &mut Cpu, ends: FourTuple, ifindex: IfIndex) -> Option<&mut Socket> {
+    let sockets = cpu.udp.as_mut()?;
+    let ends = sockets.scoped(ends, ifindex);
+    sockets.find(&ends)
 }
 
 fn ends(rcvif: IfIndex, quoted: &Quoted) -> FourTuple {

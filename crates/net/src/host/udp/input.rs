@@ -76,11 +76,12 @@ fn deliver(cpu: &mut Cpu, mut pkt: Pkt, header: &Header) {
     let is_for_one = is_one_host(cpu, dst);
     match cpu.udp.take() {
         Some(mut sockets) => {
+            let found_by = sockets.scoped(ends, pkt.rcvif);
             let arrived =
                 Arrived { pkt: &pkt, fib: cpu.tables.fib_of(&pkt), header, ends, fate: Fate::Nobody };
             let fate = match is_for_one {
-                true => arrived.for_one(sockets.find(&ends)),
-                false => arrived.for_all(|each| sockets.each(&ends, each)),
+                true => arrived.for_one(sockets.find(&found_by)),
+                false => arrived.for_all(|each| sockets.each(&found_by, each)),
             };
             cpu.udp = Some(sockets);
             end(cpu, pkt, fate, (&ends, header.len));

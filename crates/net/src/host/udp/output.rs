@@ -45,7 +45,7 @@ pub fn send_to(cpu: &mut Cpu, id: Id, to: impl Into<To>, bytes: &[u8]) -> Result
 #[inline]
 pub(super) fn aimed(cpu: &mut Cpu, id: Id, to: Option<To>) -> Result<Aim, Error> {
     let socket = socket(cpu, id)?;
-    let (bound, settings, ends) = (socket.bound, socket.base.settings, socket.ends);
+    let (bound, settings, ends) = (socket.bound(), socket.base.settings, socket.ends);
     match to {
         Some(to) if to.remote.port() == 0 => Err(Error::BadAddress),
         to => Aim::of(cpu, &bound, settings, ends, to),

@@ -75,6 +75,11 @@ impl Socket {
         Self { id, bound, ends, base: Base::new(settings), failures: Failures::default() }
     }
 
+    /// Local address, and the interface that it is bound to.
+    pub(super) const fn bound(&self) -> Bound {
+        Bound { device: self.base.settings.device, ..self.bound }
+    }
+
     /// Whether it listens to what `sender` sends to a group. It need not have joined what everybody is in; `None` if it
     /// is not in the group.
     pub(super) fn admits(&self, key: Key, sender: IpAddr) -> Option<bool> {

@@ -10,6 +10,7 @@ use crate::host::app::Noted;
 use crate::host::dgram::Base;
 use crate::host::pcb::{self, FourTuple};
 use crate::host::sock::Error;
+use crate::link::tables::IfIndex;
 
 /// Sockets of one CPU at the most.
 pub const SOCKETS_MAX: usize = 1 << 16;
@@ -24,6 +25,8 @@ pub struct Sockets {
     serial: u32,
     /// Sockets with events, each once.
     pub(crate) noted: Noted<Id>,
+    /// There is, or was, a socket that is bound to an interface.
+    pub(super) has_devices: bool,
     /// Sockets at the most.
     pub(super) room: usize,
 }
@@ -37,6 +40,7 @@ impl Sockets {
             ports: HashMap::with_hasher(Secret::new(secret.draw().into())),
             serial: 0,
             noted: Noted::default(),
+            has_devices: false,
             room: SOCKETS_MAX,
         }
     }
@@ -53,6 +57,7 @@ impl Sockets {
         if self.is_excluded(&socket) {
             return Err(Error::AddrInUse);
         }
+        self.has_devices |= socket.base.settings.device != 0;
         self.serial = self.serial.wrapping_add(1);
         let (ends, port) = (socket.ends, socket.bound.addr.port());
         let at = self.slab.insert(None).ok_or(Error::TooMany)?;
@@ -74,7 +79,9 @@ impl Sockets {
     fn is_excluded(&self, socket: &Socket) -> bool {
         match &socket.ends {
             Some(ends) => self.connected(ends).is_some(),
-            None => self.at_port(socket.bound.addr.port()).any(|other| other.bound.excludes(&socket.bound)),
+            None => {
+                self.at_port(socket.bound.addr.port()).any(|other| other.bound().excludes(&socket.bound()))
+            }
         }
     }
 
@@ -137,6 +144,16 @@ impl Sockets {
         }
     }
 
+    /// Returns the ends by which the socket is found for a packet that came by `rcvif`: those of a socket that is bound to an interface
+    /// name it, whatever their addresses are.
+    #[inline]
+    pub(crate) fn scoped(&self, ends: FourTuple, rcvif: IfIndex) -> FourTuple {
+        match self.has_devices && self.connected(&ends).is_none() {
+            true => FourTuple { zone: rcvif, ..ends },
+            false => ends,
+        }
+    }
+
     /// Returns the socket for a datagram, or an error, between `ends`: a connected socket before any other.
     pub(super) fn find(&mut self, ends: &FourTuple) -> Option<&mut Socket> {
         let at = self.connected(ends).or_else(|| self.waiting(ends))?;
@@ -155,7 +172,7 @@ impl Sockets {
         let Self { ports, slab, noted, .. } = self;
         for at in ports.get(&ends.local_port).into_iter().flatten() {
             let socket = slab.get_mut(*at).and_then(|socket| socket.as_deref_mut());
-            if let Some(socket) = socket.filter(|socket| socket.bound.rank(ends).is_some()) {
+            if let Some(socket) = socket.filter(|socket| socket.bound().rank(ends).is_some()) {
                 noted.note(socket.id, &mut socket.base.watch);
                 each(socket);
             }
@@ -178,7 +195,7 @@ impl Sockets {
     }
 
     fn waiting(&self, ends: &FourTuple) -> Option<u32> {
-        let bounds = self.at_port(ends.local_port).map(|socket| socket.bound);
+        let bounds = self.at_port(ends.local_port).map(Socket::bound);
         let chosen = pcb::choose(bounds, ends)?;
         self.ports.get(&ends.local_port)?.get(chosen).copied()
     }

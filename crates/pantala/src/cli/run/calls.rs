@@ -97,7 +97,7 @@ pub(super) fn answer(listener: &Listener, call: &Call) -> Result<Answer, Errno> 
     if kind.is_about_messages() {
         return datagrams::answer(listener, call, &caller, own);
     }
-    let Some(name) = stream::name(own.as_fd()) else { return Ok(Answer::Kernel) };
+    let Some(name) = stream::name(own.as_fd()) else { return before(listener, call, &caller, own.as_fd()) };
     match kind {
         Kind::Accept | Kind::Accept4 => accept(listener, call, &caller, own),
         Kind::Listen => {
@@ -263,18 +263,52 @@ fn given(caller: &Caller, at: u64, len: u64) -> Result<Vec<u8>, Errno> {
 }
 
 fn set(call: &Call, caller: &Caller, fd: BorrowedFd<'_>, name: &Name) -> Result<Answer, Errno> {
-    let [_, _, _, at, len, _] = call.arguments;
-    let len = usize::try_from(lower(len)).map_err(|_| Errno::INVAL)?;
-    let mut bytes = [0; VALUE_MAX];
-    let bytes = bytes.get_mut(..len.min(VALUE_MAX)).unwrap_or_default();
-    caller.read(at, bytes)?;
+    let bytes = value(call, caller)?;
     let (level, option) = (int(call, 1), int(call, 2));
     let keep = || {
-        let done = dev::sys::sockopt::set(fd, level, option, bytes);
+        let done = dev::sys::sockopt::set(fd, level, option, &bytes);
         done.map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::INVAL))
     };
-    let done = values::set(name, (level, option), bytes, keep)?;
+    let done = values::set(name, (level, option), &bytes, keep)?;
     Ok(done.map_or(Answer::Kernel, |()| Answer::Value(0)))
+}
+
+/// Reads the value that a call sets.
+fn value(call: &Call, caller: &Caller) -> Result<Vec<u8>, Errno> {
+    let [_, _, _, at, len, _] = call.arguments;
+    let len = usize::try_from(lower(len)).map_err(|_| Errno::INVAL)?;
+    let mut bytes = vec![0; len.min(VALUE_MAX)];
+    caller.read(at, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Answers a call about an option of a socket that is the kernel's yet, if that is an interface of pantala.
+fn before(listener: &Listener, call: &Call, caller: &Caller, fd: BorrowedFd<'_>) -> Result<Answer, Errno> {
+    let option = (int(call, 1), int(call, 2));
+    match Kind::of(call.number) {
+        Some(Kind::SetOption) => {
+            // The kernel reports a bad address.
+            let Ok(bytes) = value(call, caller) else { return Ok(Answer::Kernel) };
+            let number = int(call, 0);
+            let socket =
+                Theirs { listener, call, caller, number, fd, may_wait: false, placed: OnceCell::new() };
+            let Some(device) = values::device_before(&socket, option, &bytes) else {
+                return Ok(Answer::Kernel);
+            };
+            let number = program::options::SO_BINDTOIFINDEX;
+            let done = dev::sys::sockopt::set(fd, option.0, number, &device.to_ne_bytes());
+            done.map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::INVAL))?;
+        }
+        Some(Kind::GetOption) => {
+            let Some(bytes) = values::bound_before::<Theirs<'_>>(fd, option) else {
+                return Ok(Answer::Kernel);
+            };
+            let [_, _, _, at, len, _] = call.arguments;
+            caller.write_with_len(&bytes, at, len, false)?;
+        }
+        _ => return Ok(Answer::Kernel),
+    }
+    Ok(Answer::Value(0))
 }
 
 /// An argument that is an `int`.

@@ -60,6 +60,16 @@ impl UdpSocket {
         each(addr, |addr| self.0.connect(addr)).await
     }
 
+    /// Sets the only interface by which datagrams come and go (`SO_BINDTODEVICE`); 0: any.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    #[cfg(feature = "cli")]
+    pub(crate) fn set_device(&self, device: u32) -> io::Result<()> {
+        self.0.set(Setting::Device(device))
+    }
+
     /// Sends a datagram to the first of these addresses.
     ///
     /// # Errors

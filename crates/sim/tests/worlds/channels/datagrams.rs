@@ -91,7 +91,7 @@ impl App {
             let lane = self.clients[cpu].take_lane().unwrap();
             let question = self.question(lane.0.lane());
             self.of.insert((cpu, question.lane), self.sockets.len());
-            let place = Bind { addr, zone: 0, only_v6: false, is_shared: false, bind_any: false };
+            let place = Bind { addr, zone: 0, only_v6: false, is_shared: false, bind_any: false, device: 0 };
             self.clients[cpu].push(&Command::Bind(question, place));
             let buffer = Setting::ReceiveBuffer(1 << 20);
             self.clients[cpu].push(&Command::Set(Target::Lane(question.lane), buffer));

@@ -34,8 +34,14 @@ fn commands() -> Vec<Command> {
     all.push(Command::Open { listener: 5, backlog: 7 });
     for addr in addrs() {
         let (question, zone) = (Question { lane: 3, serial: u32::MAX }, 7);
-        let bind =
-            Bind { addr, zone, only_v6: addr.is_ipv6(), is_shared: addr.is_ipv4(), bind_any: addr.is_ipv6() };
+        let bind = Bind {
+            addr,
+            zone,
+            only_v6: addr.is_ipv6(),
+            is_shared: addr.is_ipv4(),
+            bind_any: addr.is_ipv6(),
+            device: zone,
+        };
         let on = Link { addr: addr.ip(), ifindex: 9 };
         let of = Sender::Only(addr.ip());
         let join = Join { group: addr.ip(), on, joins: true, of };
