@@ -486,7 +486,7 @@ impl Tcb {
             self.duplicates = self.duplicates.saturating_add(1);
         }
         let is_second = self.ack == Ack::Delayed;
-        let at_once = arrived.finished || is_second || !is_whole;
+        let at_once = arrived.finished || is_second || !is_whole || self.settings.quick_ack;
         match arrived.is_odd && !arrived.finished {
             true => self.acknowledge_oddity(segment, now),
             false => self.ack = self.ack.max(if at_once { Ack::Now } else { Ack::Delayed }),

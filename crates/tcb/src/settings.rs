@@ -69,6 +69,10 @@ pub struct Settings {
     pub nodelay: bool,
     /// Short segments wait until more is sent, or the stream is closed.
     pub cork: bool,
+    /// How long they do at the most; none: without end.
+    pub cork_max: Option<Duration>,
+    /// Each segment with data is acknowledged at once.
+    pub quick_ack: bool,
     /// Urgent data is read inline; else the last urgent byte is read by itself (`SO_OOBINLINE`).
     //= https://www.rfc-editor.org/rfc/rfc6093#section-5
     pub urgent_inline: bool,
@@ -158,8 +162,12 @@ pub struct Uto {
 pub enum Change {
     /// [`Settings::nodelay`] (`TCP_NODELAY`).
     NoDelay(bool),
-    /// [`Settings::cork`] (`TCP_NOPUSH`, `TCP_CORK`).
+    /// [`Settings::cork`] without end (`TCP_NOPUSH`).
     Cork(bool),
+    /// [`Settings::cork`] for so long at the most; none: no more (`TCP_CORK`).
+    CorkFor(Option<Duration>),
+    /// [`Settings::quick_ack`] (`TCP_QUICKACK`).
+    QuickAck(bool),
     /// [`Settings::urgent_inline`] (`SO_OOBINLINE`).
     UrgentInline(bool),
     /// [`Settings::keepalive`] (`SO_KEEPALIVE`).
@@ -213,7 +221,9 @@ impl Settings {
     pub fn take(&mut self, change: Change) {
         match change {
             Change::NoDelay(nodelay) => self.nodelay = nodelay,
-            Change::Cork(cork) => self.cork = cork,
+            Change::Cork(cork) => (self.cork, self.cork_max) = (cork, None),
+            Change::CorkFor(most) => (self.cork, self.cork_max) = (most.is_some(), most),
+            Change::QuickAck(quick) => self.quick_ack = quick,
             Change::UrgentInline(inline) => self.urgent_inline = inline,
             Change::KeepAlive(keepalive) => self.keepalive = keepalive,
             Change::KeepIdle(idle) => self.keep_idle = idle,
@@ -398,6 +408,8 @@ impl Default for Settings {
             signs: false,
             nodelay: false,
             cork: false,
+            cork_max: None,
+            quick_ack: false,
             urgent_inline: true,
             algorithm: Algorithm::Cubic,
             initial_segments: 10,

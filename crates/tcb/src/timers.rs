@@ -98,7 +98,10 @@ impl Tcb {
         }
         if due(&mut self.timers.persist) {
             self.is_stuck = true;
-            self.rtt.back_off();
+            // What was corked for as long as may be says nothing of the path.
+            if !self.waits_for_more() {
+                self.rtt.back_off();
+            }
         }
         if due(&mut self.timers.probe) {
             self.probe_is_due(now);
@@ -146,12 +149,17 @@ impl Tcb {
             self.probe.begins();
         }
         self.set_probe_timer(now);
-        let is_stuck =
-            !is_under_way && self.has_unsent() && self.state != State::SynSent && !self.waits_for_more();
-        if !is_stuck {
-            self.timers.persist = None;
-        } else if self.timers.persist.is_none() {
-            self.timers.persist = Some(now + self.rtt.rto().clamp(PROBE_MIN, PROBE_MAX));
+        let is_left = !is_under_way && self.has_unsent() && self.state != State::SynSent;
+        let is_stuck = is_left && !self.waits_for_more();
+        let wait = match (is_stuck, is_left) {
+            (true, _) => Some(self.rtt.rto().clamp(PROBE_MIN, PROBE_MAX)),
+            (false, true) => self.settings.cork_max,
+            (false, false) => None,
+        };
+        match wait {
+            None => self.timers.persist = None,
+            Some(wait) if self.timers.persist.is_none() => self.timers.persist = Some(now + wait),
+            Some(_) => {}
         }
         self.set_keep_timers(heard, is_under_way || is_stuck, now);
         if self.ack == Ack::Delayed {

@@ -96,6 +96,39 @@ fn corked_segments_wait_until_they_are_full_or_the_cork_is_out() {
 }
 
 #[test]
+fn a_corked_segment_waits_as_long_as_it_may_and_each_time_anew() {
+    const MOST: Duration = Duration::from_millis(200);
+    let mut end = Lone::in_state(Established, Settings::default());
+    end.tcb.change(Change::CorkFor(Some(MOST)), end.now);
+    end.tcb.send(&bytes(2000));
+    assert_eq!(end.sends(), [". 1:1461(1460) ack 1 win 65535"]);
+    // While something is under way there is no hurry.
+    assert!(end.waits(MOST).is_empty());
+    assert!(end.gets(". 1:1(0) ack 1461").is_empty());
+    assert!(end.waits(MOST - Duration::from_millis(1)).is_empty());
+    end.tcb.send(&bytes(100));
+    assert!(end.sends().is_empty());
+    assert_eq!(end.waits(MOST), [(1, "P. 1461:2101(640) ack 1 win 65535".to_owned())]);
+    assert!(end.gets(". 1:1(0) ack 2101").is_empty());
+    end.tcb.send(&bytes(10));
+    assert!(end.sends().is_empty());
+    end.tcb.change(Change::CorkFor(None), end.now);
+    assert_eq!(end.sends(), ["P. 2101:2111(10) ack 1 win 65535"]);
+}
+
+#[test]
+fn segments_are_acknowledged_at_once_as_long_as_the_program_wants() {
+    let mut end = Lone::in_state(Established, Settings::default());
+    assert!(end.gets("P. 1:11(10) ack 1").is_empty());
+    end.waits(DELAY);
+    end.tcb.change(Change::QuickAck(true), end.now);
+    assert_eq!(end.gets("P. 11:21(10) ack 1"), [". 1:1(0) ack 21 win 65535"]);
+    assert_eq!(end.gets("P. 21:31(10) ack 1"), [". 1:1(0) ack 31 win 65535"]);
+    end.tcb.change(Change::QuickAck(false), end.now);
+    assert!(end.gets("P. 31:41(10) ack 1").is_empty());
+}
+
+#[test]
 fn buffers_are_whole_segments_and_never_above_the_bound() {
     let mut end = Lone::in_state(Established, Settings::default());
     end.tcb.change(Change::ReceiveBuffer(100_000), end.now);
