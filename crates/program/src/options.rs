@@ -45,6 +45,9 @@ const TCP: Table = &[
     (libc::IPPROTO_TCP, libc::TCP_MAXSEG, SockOpt::MaxSegment),
     (libc::IPPROTO_TCP, libc::TCP_CONGESTION, SockOpt::Congestion),
     (libc::IPPROTO_TCP, libc::TCP_FASTOPEN, SockOpt::FastOpen),
+    (libc::IPPROTO_TCP, libc::TCP_CORK, SockOpt::Cork),
+    (libc::IPPROTO_TCP, libc::TCP_QUICKACK, SockOpt::QuickAck),
+    (libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, SockOpt::FastOpenConnect),
 ];
 
 const V4: Table = &[

@@ -79,11 +79,16 @@ pub fn connect<S: Socket>(socket: &S, remote: SocketAddr) -> Taken<Connected> {
     match ask(&Request::Connect { transport, id, local, remote, options }) {
         Err(Errno::NETUNREACH) if id == 0 && !options::is_on_our_device::<S>(fd) => None,
         Err(why) => Some(Err(why)),
-        Ok(answer) => Some(placed(socket, answer).map(|()| match transport {
-            Transport::Tcp => Connected::Begins,
-            Transport::Udp => Connected::Yes,
-        })),
+        Ok(answer) => Some(connected(socket, answer, transport)),
     }
+}
+
+/// Puts a socket that connects in place.
+fn connected<S: Socket>(socket: &S, answer: Answer, transport: Transport) -> Result<Connected, Errno> {
+    // Of TCP with `TCP_FASTOPEN_CONNECT` as well: its first bytes go with the SYN.
+    let is_at_once = answer.value != 0 || transport == Transport::Udp;
+    placed(socket, answer)?;
+    Ok(if is_at_once { Connected::Yes } else { Connected::Begins })
 }
 
 pub(crate) fn placed<S: Socket>(socket: &S, answer: Answer) -> Result<(), Errno> {

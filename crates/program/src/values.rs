@@ -23,8 +23,6 @@ pub const VALUE_MAX: usize = filter::VALUE_MAX;
 /// Options of the system that say when segments leave or how buffers are used, and have no effect: segments leave as they are
 /// written.
 const HINTS: &[(c_int, c_int)] = &[
-    (libc::IPPROTO_TCP, libc::TCP_CORK),
-    (libc::IPPROTO_TCP, libc::TCP_QUICKACK),
     (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
     (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
     (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP),
@@ -204,6 +202,10 @@ fn set_known(name: &Name, level: c_int, option: SockOpt, bytes: &[u8]) -> Result
         return Err(Errno::NOPROTOOPT);
     }
     let value = options::value(level, option, bytes)?;
+    // It is for what is not connected yet.
+    if option == SockOpt::FastOpenConnect && name.role == Role::Stream {
+        return Err(Errno::INVAL);
+    }
     if option == SockOpt::NoDelay {
         if value != 0 && !WAS_DELAYED.load(Ordering::Relaxed) {
             return Ok(());

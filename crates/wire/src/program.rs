@@ -25,7 +25,7 @@ pub use self::report::{Icmp, QUOTE_MAX, REPORT_LEN, Report};
 /// Bytes of a socket address: family, address, port, scope.
 pub const ADDR_LEN: usize = 23;
 /// Bytes of a request.
-pub const REQUEST_LEN: usize = 176;
+pub const REQUEST_LEN: usize = 192;
 /// Bytes of a reply.
 pub const REPLY_LEN: usize = 32;
 /// Bytes behind the reply to [`Request::Info`]: `struct tcp_info` of Linux.

@@ -35,6 +35,9 @@ pub(super) fn setting(option: SockOpt, value: i32) -> Option<Setting> {
         SockOpt::Class => Setting::Class(number),
         SockOpt::Fib => Setting::Fib(number),
         SockOpt::Device => Setting::Device(number),
+        SockOpt::Cork => Setting::Cork(value != 0),
+        SockOpt::QuickAck => Setting::QuickAck(value != 0),
+        SockOpt::FastOpenConnect => Setting::FastOpen(value != 0),
         _ => return None,
     })
 }

@@ -15,6 +15,9 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use wire::program::{Name, Options, SockOpt};
 
+/// Bytes of a program that go with a SYN at the most: what a segment carries on most links.
+const EARLY_MAX: usize = 1460;
+
 /// Makes a pair: the program's end blocks, as a socket of the kernel does at first, and ours does not. Ours has the name.
 pub(super) fn pair(kind: SocketType, name: &Name) -> io::Result<(OwnedFd, OwnedFd)> {
     let (program, ours) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
@@ -100,6 +103,23 @@ fn polled(socket: impl AsFd, events: PollFlags) -> PollFlags {
 /// Tells whether the program sends no more: what is read as empty is the end then, and not an empty message.
 pub(super) fn is_shut(socket: impl AsFd) -> bool {
     !polled(&socket, PollFlags::RDHUP).is_empty()
+}
+
+/// Reads the first bytes of a program, no more than go with a SYN; `None`: it has closed its socket.
+pub(super) async fn early(unix: &UnixStream) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; EARLY_MAX];
+    loop {
+        unix.readable().await.ok()?;
+        match unix.try_read(&mut bytes) {
+            Ok(0) if is_hung_up(unix) => return None,
+            Ok(count) => {
+                bytes.truncate(count);
+                return Some(bytes);
+            }
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 /// Waits until the other end hangs up. It watches a descriptor of its own, so it takes no event from readers and writers.

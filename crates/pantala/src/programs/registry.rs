@@ -14,13 +14,13 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, yield_now};
 use wire::program::{INTERFACE_BASE, Options, Role, SockOpt, own_number};
 
 use super::datagrams::Datagrams;
 use super::interfaces::{self, Page};
 use super::options;
-use super::pair::{bound, is_hung_up};
+use super::pair::{bound, is_hung_up, queued};
 use super::process::Process;
 use crate::api::ProgramCounters;
 use crate::sockets::Sockets;
@@ -30,6 +30,8 @@ use crate::sockets::aio::{TcpListener, TcpStream};
 const ENDED_MAX: usize = 4096;
 /// Bytes of a buffer at the least.
 const BUFFER_MIN: usize = 2048;
+/// Turns that the relay of a connection has to read what its program has written.
+const RELAY_TURNS: u32 = 64;
 /// Bytes that are moved at a time.
 const SCRATCH: usize = (64 << 10) + wire::program::HEAD_LEN;
 
@@ -315,6 +317,18 @@ impl Registry {
             let _ = bound(&*unix, &entry.options);
         }
         Ok(())
+    }
+
+    /// Waits until the relay has read what the program has written so far, as long as that is soon.
+    pub(super) async fn relayed(&self, id: u64) {
+        let unix = self.entries.borrow().get(&id).map(|entry| entry.unix.clone());
+        let Some(unix) = unix.and_then(|unix| unix.upgrade()) else { return };
+        for _ in 0..RELAY_TURNS {
+            match queued(&*unix) {
+                (_, 0) => return,
+                _ => yield_now().await,
+            }
+        }
     }
 
     /// Returns the bytes of a buffer that the program has chosen, 2048 at the least; else more than there are.

@@ -24,7 +24,7 @@ use wire::program::{
 use super::datagrams::{Before, Datagrams, Ends};
 use super::info::tcp_info;
 use super::options::{setting, settings};
-use super::pair::{bound, dress, hung_up, pair, send};
+use super::pair::{bound, dress, early, hung_up, pair, send};
 use super::process::Process;
 use super::registry::{Admission, Held, Registry};
 use super::{datagrams, listener, relay};
@@ -201,6 +201,10 @@ impl Client {
             }
             Request::Disconnect(id) => self.disconnect(id).await,
             Request::Set { id, option, value } => {
+                // What was written while the cork was in goes in full segments.
+                if (option, value) == (SockOpt::Cork, 0) {
+                    self.registry.relayed(id).await;
+                }
                 self.registry.set(uid, id, option, value).map(|()| Reply::new())
             }
             Request::Get { id, option } => self.get(id, option).await,
@@ -423,18 +427,25 @@ impl Client {
         bound(&unix, &set).map_err(errno)?;
         self.registry.set_options(held.id, set);
         self.registry.set_ends(held.id, None, Some(remote));
-        let filler = fill(&program).map_err(errno)?;
+        let is_at_once = set.is_on(SockOpt::FastOpenConnect);
+        let filler = if is_at_once { 0 } else { fill(&program).map_err(errno)? };
         let unix = UnixStream::from_std(unix.into()).map_err(errno)?;
         let registry = Rc::clone(&self.registry);
         spawn_local(async move {
-            let connected = tokio::select! {
-                connected = TcpStream::connect_with(&registry.sockets, to, &options) => connected,
-                // The program has given up; so does the connection.
-                _ = hung_up(unix.as_fd()) => return,
+            let connected = if is_at_once {
+                // A program that closes its socket before it writes has nothing to say.
+                let Some(early) = early(&unix).await else { return };
+                TcpStream::connect_early(&registry.sockets, to, &options, &early).await
+            } else {
+                tokio::select! {
+                    connected = TcpStream::connect_with(&registry.sockets, to, &options) => connected,
+                    // The program has given up; so does the connection.
+                    _ = hung_up(unix.as_fd()) => return,
+                }
             };
             go_on(&registry, held, (unix, filler), (to, connected), &set).await;
         });
-        Ok(Reply { descriptor: Some(program), ..Reply::new() })
+        Ok(Reply { descriptor: Some(program), value: is_at_once.into(), ..Reply::new() })
     }
 }
 

@@ -61,9 +61,22 @@ impl TcpStream {
         options: &Options,
     ) -> io::Result<Self> {
         each(addr, |addr| async move {
-            Stream::connect(&sockets.endpoint, addr, options.local, options.settings(addr)?).await.map(Self)
+            let settings = options.settings(addr)?;
+            Stream::connect(&sockets.endpoint, addr, options.local, settings, &[]).await.map(Self)
         })
         .await
+    }
+
+    /// Connects with options, and sends `early`, which is no longer than a segment, with the SYN if it can.
+    #[cfg(feature = "cli")]
+    pub(crate) async fn connect_early(
+        sockets: &Sockets,
+        addr: SocketAddr,
+        options: &Options,
+        early: &[u8],
+    ) -> io::Result<Self> {
+        let settings = options.settings(addr)?;
+        Stream::connect(&sockets.endpoint, addr, options.local, settings, early).await.map(Self)
     }
 
     /// The other end.

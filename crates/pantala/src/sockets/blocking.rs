@@ -104,7 +104,8 @@ impl TcpStream {
         options: &Options,
         timeout: Option<Duration>,
     ) -> io::Result<Self> {
-        let connects = Stream::connect(&sockets.endpoint, *addr, options.local, options.settings(*addr)?);
+        let connects =
+            Stream::connect(&sockets.endpoint, *addr, options.local, options.settings(*addr)?, &[]);
         block_on(timeout, connects).map(|stream| Self(Blocking::new(stream)))
     }
 

@@ -166,12 +166,17 @@ impl Link {
         &mut self,
         endpoint: &Arc<Endpoint>,
         cpu: usize,
+        early: &[u8],
         begin: impl FnOnce(u32) -> Vec<Command>,
     ) -> io::Result<Stream> {
         if self.client.is_over() {
             return Err(error::gone());
         }
-        let lane = self.client.take_lane().ok_or_else(error::too_many)?;
+        let mut lane = self.client.take_lane().ok_or_else(error::too_many)?;
+        let written = lane.0.write(early).map_err(|_| error::gone())?;
+        debug_assert_eq!(written, early.len(), "a lane has room for as much as goes with a SYN");
+        // The netisr looks when it connects.
+        let _ = lane.0.publish();
         let commands = begin(lane.0.lane());
         let stream = self.stream(endpoint, cpu, lane, None);
         commands.iter().for_each(|command| self.client.push(command));

@@ -133,17 +133,19 @@ impl Stream {
         }
     }
 
-    /// Connects, and waits until the connection is established. A dropped future has begun nothing.
+    /// Connects, and waits until the connection is established. `early`, which is no longer than a segment, is sent first: with the SYN if the
+    /// other end has given a cookie for that. A dropped future has begun nothing.
     pub(super) async fn connect(
         endpoint: &Arc<Endpoint>,
         remote: SocketAddr,
         local: Option<SocketAddr>,
         settings: &[Setting],
+        early: &[u8],
     ) -> io::Result<Self> {
         let mut cpu = endpoint.any_cpu();
         // Of a port that was chosen the answers come to one CPU, which is said by the first that is asked.
         for _ in 0..2 {
-            let stream = Self::begin(endpoint, cpu, remote, local, settings)?;
+            let stream = Self::begin((endpoint, cpu), remote, local, settings, early)?;
             let Some(why) = poll_fn(|context| stream.poll_stands(context.waker())).await? else {
                 stream.remember(settings);
                 return Ok(stream);
@@ -157,15 +159,15 @@ impl Stream {
     }
 
     fn begin(
-        endpoint: &Arc<Endpoint>,
-        cpu: usize,
+        (endpoint, cpu): (&Arc<Endpoint>, usize),
         remote: SocketAddr,
         local: Option<SocketAddr>,
         settings: &[Setting],
+        early: &[u8],
     ) -> io::Result<Self> {
         let port = local.map(|local| local.port()).filter(|port| *port != 0);
         let (local, zone) = (local.map(|local| local.ip()), zone(remote));
-        endpoint.link(cpu).begin(endpoint, cpu, |lane| {
+        endpoint.link(cpu).begin(endpoint, cpu, early, |lane| {
             let set = |setting: &Setting| Command::Set(Target::Lane(lane), *setting);
             let connect = Command::Connect(Connect { lane, remote, local, port, zone });
             settings.iter().map(set).chain([connect]).collect()

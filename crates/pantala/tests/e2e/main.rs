@@ -63,6 +63,7 @@ mod rings;
 mod route_sources;
 mod routing_daemons;
 mod routes;
+mod segment_programs;
 mod server_programs;
 mod translation;
 mod spanning;
@@ -135,6 +136,7 @@ harness::main![
     route_sources,
     routing_daemons,
     routes,
+    segment_programs,
     server_programs,
     translation,
     spanning,

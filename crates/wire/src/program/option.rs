@@ -59,10 +59,16 @@ pub enum SockOpt {
     DontFragment,
     /// The number of an interface here (`SO_BINDTODEVICE`, `SO_BINDTOIFINDEX`); 0: none.
     Device,
+    /// `TCP_CORK`.
+    Cork,
+    /// `TCP_QUICKACK`.
+    QuickAck,
+    /// `TCP_FASTOPEN_CONNECT`.
+    FastOpenConnect,
 }
 
 /// Number of options.
-const COUNT: usize = 28;
+const COUNT: usize = 31;
 /// Bytes of a set of options.
 pub(super) const OPTIONS_LEN: usize = 4 + 4 * COUNT;
 
@@ -97,6 +103,9 @@ impl SockOpt {
         Self::MtuDiscover,
         Self::DontFragment,
         Self::Device,
+        Self::Cork,
+        Self::QuickAck,
+        Self::FastOpenConnect,
     ];
 
     pub(super) const fn number(self) -> u8 {

@@ -216,6 +216,12 @@ pub enum Setting {
     BindAny(bool),
     /// Datagrams are not fragmented: those that are too big fail (`IP_DONTFRAG`, `IPV6_DONTFRAG`).
     DontFragment(bool),
+    /// Short segments wait until more is written, for 200 ms at the most (`TCP_CORK`).
+    Cork(bool),
+    /// Each segment is acknowledged at once (`TCP_QUICKACK`).
+    QuickAck(bool),
+    /// Bytes go with the SYN if the other end has given a cookie before (RFC 7413; `TCP_FASTOPEN_CONNECT`).
+    FastOpen(bool),
     /// Packets come and go by this interface alone (`SO_BINDTODEVICE`); 0: by any.
     Device(u32),
     /// A socket of datagrams gets all ICMP errors (`IP_RECVERR`, `IPV6_RECVERR` of Linux).
@@ -474,6 +480,9 @@ impl Setting {
             Self::DontFragment(on) => (19, on.into()),
             Self::AllErrors(on) => (20, on.into()),
             Self::Device(device) => (21, device),
+            Self::Cork(on) => (22, on.into()),
+            Self::QuickAck(on) => (23, on.into()),
+            Self::FastOpen(on) => (24, on.into()),
         }
     }
 
@@ -500,6 +509,9 @@ impl Setting {
             19 => Self::DontFragment(value != 0),
             20 => Self::AllErrors(value != 0),
             21 => Self::Device(value),
+            22 => Self::Cork(value != 0),
+            23 => Self::QuickAck(value != 0),
+            24 => Self::FastOpen(value != 0),
             _ => return None,
         })
     }

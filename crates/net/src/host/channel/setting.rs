@@ -15,6 +15,8 @@ use crate::turn::cpu::Cpu;
 const BUFFER_MIN: u32 = 2048;
 const SEGMENT_MIN: u32 = 64;
 const KEEP_MIN_MS: u32 = 1000;
+/// Time for which a corked segment waits at the most, as of Linux.
+const CORK_MAX: Duration = Duration::from_millis(200);
 
 /// Where a setting belongs.
 enum Wanted {
@@ -53,6 +55,9 @@ fn wanted(setting: Setting, settings: &Settings) -> Wanted {
             Change::MaxSegment(u16::try_from(bytes.max(SEGMENT_MIN)).unwrap_or(u16::MAX))
         }
         Setting::NewReno(on) => Change::Algorithm(if on { Algorithm::NewReno } else { Algorithm::Cubic }),
+        Setting::Cork(on) => Change::CorkFor(on.then_some(CORK_MAX)),
+        Setting::QuickAck(on) => Change::QuickAck(on),
+        Setting::FastOpen(on) => Change::FastOpen(on),
         Setting::BindAny(any) => Change::BindAny(any),
         Setting::Device(device) => Change::Device(ifindex(device)),
         Setting::Hops(hops) => return Wanted::Hops(byte(hops)),
