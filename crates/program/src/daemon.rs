@@ -197,7 +197,11 @@ fn ask_with(request: &Request, behind: &[u8], more: &mut [u8]) -> Result<Answer,
         return ask_on(&open()?, joined(&mut whole, &asked, behind)?, more)?;
     }
     // The name of a process is looked up for new sockets alone.
-    if matches!(request, Request::Bind { .. } | Request::Connect { .. }) {
+    let is_new = matches!(
+        request,
+        Request::Bind { .. } | Request::Connect { .. } | Request::Rebind { .. } | Request::Disconnect(_)
+    );
+    if is_new {
         set_thread(&mut asked, CALLER.load(Ordering::Relaxed));
     }
     let asked = joined(&mut whole, &asked, behind)?;

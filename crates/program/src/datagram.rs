@@ -91,6 +91,21 @@ pub fn begin<S: Socket>(socket: &S, to: SocketAddr) -> Taken<()> {
     Some(bound.and_then(|answer| stream::placed(socket, answer)))
 }
 
+/// Makes a socket of the kernel, which is not bound, pantala's before it is: `None`, if it stays the kernel's.
+pub(crate) fn begin_unbound<S: Socket>(socket: &S) -> Taken<()> {
+    let fd = socket.fd();
+    if stream::transport(socket) != Some(Transport::Udp) || bound(fd).port() != 0 {
+        return None;
+    }
+    let is_v6 = sockopt::socket_domain(fd).ok()? == AddressFamily::INET6;
+    let addr: SocketAddr = if is_v6 { ([0_u16; 8], 0).into() } else { ([0; 4], 0).into() };
+    let options = options::set_before(socket, Transport::Udp, is_v6);
+    match ask(&Request::Rebind { id: 0, addr, options }) {
+        Err(Errno::NETDOWN) => None,
+        begun => Some(begun.and_then(|answer| stream::placed(socket, answer))),
+    }
+}
+
 /// Whether pantala reaches an address: by a route, or by the interface that its scope names.
 fn has_route(to: SocketAddr) -> bool {
     match to {

@@ -34,7 +34,9 @@ pub fn bind<S: Socket>(socket: &S, addr: SocketAddr) -> Taken<()> {
     if !may_be_ours(addr) {
         return None;
     }
-    let Some(transport) = transport(socket) else { return name(socket.fd()).map(|_| Err(Errno::INVAL)) };
+    let Some(transport) = transport(socket) else {
+        return name(socket.fd()).map(|name| bind_again(socket, &name, addr));
+    };
     // Which port it is, and whether it is pantala's, is decided when it sends.
     let is_on_device = options::is_on_our_device::<S>(socket.fd());
     if transport == Transport::Udp && addr.port() == 0 && addr.ip().is_unspecified() && !is_on_device {
@@ -46,6 +48,15 @@ pub fn bind<S: Socket>(socket: &S, addr: SocketAddr) -> Taken<()> {
         Err(why) => Some(Err(why)),
         Ok(answer) => Some(placed(socket, answer)),
     }
+}
+
+/// Binds a socket of pantala, if that is one of datagrams that is not bound yet.
+fn bind_again<S: Socket>(socket: &S, name: &Name, addr: SocketAddr) -> Result<(), Errno> {
+    if name.role != Role::Datagram {
+        return Err(Errno::INVAL);
+    }
+    let request = Request::Rebind { id: name.id, addr, options: Options::default() };
+    ask(&request).and_then(|answer| placed(socket, answer))
 }
 
 /// The result of a call that connects.

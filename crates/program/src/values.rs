@@ -217,6 +217,38 @@ fn set_known(name: &Name, level: c_int, option: SockOpt, bytes: &[u8]) -> Result
     if name.role == Role::Stream { tell(&request) } else { ask(&request).map(drop) }
 }
 
+/// Makes a socket of the kernel that is not bound pantala's, if a program names a group or an interface of groups that is pantala's; `None`: the
+/// option is the kernel's. What is joined without an interface is pantala's, as is what is bound without an address.
+pub fn begin_for_group<S: Socket>(socket: &S, option: (c_int, c_int), bytes: &[u8]) -> stream::Taken<()> {
+    let (addr, number, joins) = interface_of_groups(option, bytes)?;
+    let is_named = addr.is_some_and(|addr| !addr.is_unspecified()) || number != 0;
+    let is_ours = match addr.filter(|addr| !addr.is_unspecified()) {
+        Some(addr) => interfaces::list()?.iter().any(|own| own.addrs.iter().any(|(ip, _)| *ip == addr)),
+        None if is_named => number & INTERFACE_BASE != 0,
+        None => joins,
+    };
+    if is_ours { datagram::begin_unbound(socket) } else { None }
+}
+
+/// Returns the interface that an option of groups names, by its address or else its number, and whether it is about a group.
+fn interface_of_groups(option: (c_int, c_int), bytes: &[u8]) -> Option<(Option<IpAddr>, u32, bool)> {
+    let v4 = |at: usize| Some(IpAddr::from(*bytes.get(at..)?.first_chunk::<4>()?));
+    let number = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?));
+    Some(match option {
+        (libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP) => (v4(4), number(8).unwrap_or(0), true),
+        (libc::IPPROTO_IP, libc::IP_ADD_SOURCE_MEMBERSHIP) => (v4(4), 0, true),
+        (libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP) => (None, number(16)?, true),
+        (libc::IPPROTO_IP | libc::IPPROTO_IPV6, libc::MCAST_JOIN_GROUP | MCAST_JOIN_SOURCE_GROUP) => {
+            (None, number(0)?, true)
+        }
+        (libc::IPPROTO_IP, libc::IP_MULTICAST_IF) => {
+            (v4(if bytes.len() >= 8 { 4 } else { 0 }), number(8).unwrap_or(0), false)
+        }
+        (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF) => (None, number(0)?, false),
+        _ => return None,
+    })
+}
+
 /// Joins or leaves a group, or chooses the interface of groups; `None`: the option is another.
 fn group(name: &Name, option: (c_int, c_int), bytes: &[u8]) -> Option<Result<(), Errno>> {
     let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);

@@ -113,6 +113,15 @@ pub enum Request {
     },
     /// Removes the peer of a socket of datagrams: the reply carries another descriptor.
     Disconnect(u64),
+    /// Makes a socket of datagrams that is not bound yet, or binds one: the reply carries another descriptor.
+    Rebind {
+        /// The socket; 0: another one is made.
+        id: u64,
+        /// Local address and port; of one that is made, its family.
+        addr: SocketAddr,
+        /// Options that were set before, of one that is made.
+        options: Options,
+    },
     /// Sets an option.
     Set {
         /// The socket.
@@ -290,6 +299,7 @@ impl Request {
             Self::Interfaces(from) => put(18, from.into()),
             Self::Listen { id, backlog } => put(7, id).bytes(&backlog.to_be_bytes()),
             Self::Disconnect(id) => put(8, id),
+            Self::Rebind { id, addr, options } => put(19, id).addr(addr).bytes(&options.emit()),
             Self::Set { id, option, value } => put(9, id).byte(option.number()).bytes(&value.to_be_bytes()),
             Self::Get { id, option } => put(10, id).byte(option.number()),
             Self::Info(id) => put(11, id),
@@ -324,6 +334,7 @@ impl Request {
             6 => Self::Route(take.addr()?.ip()),
             7 => Self::Listen { id, backlog: u32::from_be_bytes(take.array()?) },
             8 => Self::Disconnect(id),
+            19 => Self::Rebind { id, addr: take.addr()?, options: Options::parse(&take.array()?) },
             9 => {
                 let option = SockOpt::of(take.byte()?)?;
                 Self::Set { id, option, value: i32::from_be_bytes(take.array()?) }
@@ -521,6 +532,7 @@ mod tests {
                 Request::Connect { transport: udp, id, local: one, remote: two, options },
                 Request::Listen { id, backlog: value.cast_unsigned() },
                 Request::Disconnect(id),
+                Request::Rebind { id, addr: one, options },
                 Request::Set { id, option, value },
                 Request::Get { id, option },
                 Request::Info(id),

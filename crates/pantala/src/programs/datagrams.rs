@@ -79,11 +79,13 @@ struct Message {
 }
 
 /// State that a socket of datagrams begins with.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Before<'a> {
+#[derive(Default)]
+pub(super) struct Before {
     pub(super) options: Options,
     /// Datagrams that are received again before others.
-    pub(super) waiting: &'a [Waiting],
+    pub(super) waiting: Vec<Waiting>,
+    /// Groups that it listens to already.
+    pub(super) groups: Groups,
     /// A supervisor answers the program's calls.
     pub(super) is_supervised: bool,
 }
@@ -94,7 +96,7 @@ pub(super) fn begin(
     held: Held,
     udp: Rc<UdpSocket>,
     ends: Ends,
-    Before { options, waiting, is_supervised }: Before<'_>,
+    Before { options, waiting, groups, is_supervised }: Before,
 ) -> io::Result<(SocketAddr, OwnedFd)> {
     let (id, remote) = (held.id, ends.remote);
     let local = like(udp.local_addr()?, remote.or(ends.bound).unwrap_or(NO_ADDR));
@@ -112,7 +114,7 @@ pub(super) fn begin(
         returned: Rc::default(),
         heads,
         errors: Rc::default(),
-        groups: Rc::default(),
+        groups: Rc::new(RefCell::new(groups)),
         ends,
     };
     for (_, message) in waiting.iter().filter(|(from, _)| Some(*from) == remote) {

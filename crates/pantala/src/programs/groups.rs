@@ -1,8 +1,11 @@
 //! Groups that the socket of a program listens to, with their source filters, as the program has named them.
 
 use core::net::IpAddr;
+use std::io;
 
 use net::channel::{Join, Link, Sender};
+
+use crate::sockets::aio::UdpSocket;
 
 /// A group, its link, and its senders.
 struct Member {
@@ -14,15 +17,52 @@ struct Member {
 
 /// The groups of a socket.
 #[derive(Default)]
-pub(super) struct Groups(Vec<Member>);
+pub(super) struct Groups {
+    members: Vec<Member>,
+    /// The link by which it sends to groups, if one was chosen.
+    by: Option<Link>,
+}
 
 impl Groups {
+    /// Notes the link by which the socket sends to groups.
+    pub(super) fn send_by(&mut self, link: Link) {
+        self.by = Some(link);
+    }
+
+    /// Has a socket that comes in the place of another listen to the same groups.
+    ///
+    /// # Errors
+    /// Those of the stack's socket.
+    pub(super) async fn join_again(&self, udp: &UdpSocket) -> io::Result<()> {
+        for Member { group, on, excludes, senders } in &self.members {
+            let (group, on) = (*group, *on);
+            let join = |of| udp.join(Join { group, on, joins: true, of });
+            match (*excludes, &senders[..]) {
+                (true, senders) => {
+                    join(Sender::Any).await?;
+                    if !senders.is_empty() {
+                        udp.set_filter((group, on), true, senders).await?;
+                    }
+                }
+                (false, senders) => {
+                    for sender in senders {
+                        join(Sender::Only(*sender)).await?;
+                    }
+                }
+            }
+        }
+        match self.by {
+            Some(link) => udp.send_groups_by(link).await,
+            None => Ok(()),
+        }
+    }
+
     /// Returns the filter of a group: whether its senders are excluded, and these. A link that was named otherwise when the group was
     /// joined is the only one.
     pub(super) fn filter(&self, group: IpAddr, on: Link) -> Option<(bool, &[IpAddr])> {
-        let member = self.0.iter().find(|member| (member.group, member.on) == (group, on));
+        let member = self.members.iter().find(|member| (member.group, member.on) == (group, on));
         let only = || {
-            let mut others = self.0.iter().filter(|member| member.group == group);
+            let mut others = self.members.iter().filter(|member| member.group == group);
             others.next().filter(|_| others.next().is_none())
         };
         member.or_else(only).map(|member| (member.excludes, &member.senders[..]))
@@ -49,15 +89,15 @@ impl Groups {
 
     /// Sets a filter; one that includes no sender leaves the group.
     pub(super) fn set(&mut self, group: IpAddr, on: Link, excludes: bool, senders: Vec<IpAddr>) {
-        let exact = self.0.iter().position(|member| (member.group, member.on) == (group, on));
-        let at = exact.or_else(|| self.0.iter().position(|member| member.group == group));
+        let exact = self.members.iter().position(|member| (member.group, member.on) == (group, on));
+        let at = exact.or_else(|| self.members.iter().position(|member| member.group == group));
         let is_member = excludes || !senders.is_empty();
         match at {
-            Some(at) if !is_member => drop(self.0.remove(at)),
+            Some(at) if !is_member => drop(self.members.remove(at)),
             Some(at) if exact.is_some() || self.filter(group, on).is_some() => {
-                (self.0[at].excludes, self.0[at].senders) = (excludes, senders);
+                (self.members[at].excludes, self.members[at].senders) = (excludes, senders);
             }
-            _ if is_member => self.0.push(Member { group, on, excludes, senders }),
+            _ if is_member => self.members.push(Member { group, on, excludes, senders }),
             _ => {}
         }
     }

@@ -54,7 +54,8 @@ async fn accept(
 ) -> io::Result<()> {
     let at = listener.local_addr()?;
     loop {
-        let (tcp, remote) = listener.accept().await?;
+        let (tcp, _) = listener.accept().await?;
+        let remote = scoped(&tcp, tcp.peer_addr()?);
         // Without room for it the connection is reset.
         let Ok(held) = registry.hold(&own.process, Role::Stream) else {
             tcp.set_linger(Some(core::time::Duration::ZERO))?;
@@ -80,7 +81,8 @@ fn connection(
     tcp: &TcpStream,
     (of, mut options): (SocketAddr, Options),
 ) -> io::Result<(OwnedFd, Rc<UnixStream>)> {
-    let (local, remote) = (like(tcp.local_addr()?, of), like(tcp.peer_addr()?, of));
+    let (local, remote) = (scoped(tcp, tcp.local_addr()?), scoped(tcp, tcp.peer_addr()?));
+    let (local, remote) = (like(local, of), like(remote, of));
     let (program, ours) = pair(SocketType::STREAM, &Name { role: Role::Stream, id: held.id, local, remote })?;
     dress(&program, &options)?;
     bound(&ours, &options)?;
@@ -88,6 +90,17 @@ fn connection(
     registry.set_options(held.id, options);
     registry.set_ends(held.id, Some(local), Some(remote));
     Ok((program, Rc::new(watched(ours)?)))
+}
+
+/// An address of a connection, with the number of its interface if it means something only with its link.
+fn scoped(tcp: &TcpStream, mut addr: SocketAddr) -> SocketAddr {
+    if let SocketAddr::V6(addr) = &mut addr
+        && addr.ip().is_unicast_link_local()
+        && let Ok((_, ends)) = tcp.place()
+    {
+        addr.set_scope_id(ends.zone.into());
+    }
+    addr
 }
 
 /// An IPv4 address as a program has it at an IPv6 socket (RFC 3493, section 3.7).

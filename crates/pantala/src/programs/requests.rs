@@ -1,5 +1,7 @@
 //! The Unix socket where programs ask for sockets.
 
+mod groups;
+
 use core::convert::Infallible;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -9,7 +11,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
 
-use net::channel::{Join, Link, Sender};
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use rustix::net::sockopt::socket_send_buffer_size;
@@ -17,8 +18,8 @@ use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{spawn_local, yield_now};
 use wire::program::{
-    Group, NO_ADDR, Name, Options as SetOptions, QUOTE_MAX, REPORT_LEN, REQUEST_LEN, Request, Role,
-    SENDERS_LEN, SockOpt, Transport, emit_senders, own_number, parse_senders, thread,
+    NO_ADDR, Name, Options as SetOptions, QUOTE_MAX, REPORT_LEN, REQUEST_LEN, Request, Role, SENDERS_LEN,
+    SockOpt, Transport, own_number, parse_senders, thread,
 };
 
 use super::datagrams::{Before, Datagrams, Ends};
@@ -169,22 +170,8 @@ impl Client {
                 let own = self.registry.datagrams(uid, id).ok_or(Errno::BADF)?;
                 Ok(Reply { value: own.take_error(&self.registry, receives), ..Reply::new() })
             }
-            Request::Report(id) => {
-                let own = self.registry.datagrams(uid, id).ok_or(Errno::BADF)?;
-                let (report, quote) = own.take_report(&self.registry).ok_or(Errno::AGAIN)?;
-                let mut more = report.emit().to_vec();
-                more.extend(&quote);
-                more.resize(REPORT_LEN + QUOTE_MAX, 0);
-                Ok(Reply { more, value: i32::try_from(quote.len()).unwrap_or(0), ..Reply::new() })
-            }
-            Request::TooLong { id, to } => {
-                let own = self.registry.datagrams(uid, id).ok_or(Errno::BADF)?;
-                let mtu = self.registry.link_mtu(to.ip().to_canonical()).await.ok_or(Errno::NETUNREACH)?;
-                if self.registry.options(id).is_on(SockOpt::RecvErr) {
-                    own.queue_too_long(&self.registry, to, mtu);
-                }
-                Ok(Reply::new())
-            }
+            Request::Report(id) => self.report(id),
+            Request::TooLong { id, to } => self.too_long(id, to).await,
             Request::Local(id) => {
                 let local = self.registry.local(uid, id).ok_or(Errno::NOTCONN)?;
                 Ok(Reply { addr: local, ..Reply::new() })
@@ -200,6 +187,7 @@ impl Client {
                 Ok(Reply::new())
             }
             Request::Disconnect(id) => self.disconnect(id).await,
+            Request::Rebind { id, addr, options } => self.rebind(id, own_scope(addr), options).await,
             Request::Set { id, option, value } => {
                 // What was written while the cork was in goes in full segments.
                 if (option, value) == (SockOpt::Cork, 0) {
@@ -223,6 +211,24 @@ impl Client {
         }
     }
 
+    fn report(&self, id: u64) -> Answer {
+        let own = self.registry.datagrams(self.process.uid, id).ok_or(Errno::BADF)?;
+        let (report, quote) = own.take_report(&self.registry).ok_or(Errno::AGAIN)?;
+        let mut more = report.emit().to_vec();
+        more.extend(&quote);
+        more.resize(REPORT_LEN + QUOTE_MAX, 0);
+        Ok(Reply { more, value: i32::try_from(quote.len()).unwrap_or(0), ..Reply::new() })
+    }
+
+    async fn too_long(&self, id: u64, to: SocketAddr) -> Answer {
+        let own = self.registry.datagrams(self.process.uid, id).ok_or(Errno::BADF)?;
+        let mtu = self.registry.link_mtu(to.ip().to_canonical()).await.ok_or(Errno::NETUNREACH)?;
+        if self.registry.options(id).is_on(SockOpt::RecvErr) {
+            own.queue_too_long(&self.registry, to, mtu);
+        }
+        Ok(Reply::new())
+    }
+
     async fn interfaces(&self, from: u32) -> Answer {
         let page = self.registry.interfaces(from).await.ok_or(Errno::NETDOWN)?;
         let value = i32::try_from(page.total).unwrap_or(i32::MAX);
@@ -239,47 +245,6 @@ impl Client {
             value = info.snd_mss.cast_signed();
         }
         Ok(Reply { value, ..Reply::new() })
-    }
-
-    async fn group(
-        &self,
-        id: u64,
-        group: Option<IpAddr>,
-        (addr, interface): (IpAddr, u32),
-        (joins, sender): (bool, Option<(IpAddr, bool)>),
-    ) -> Answer {
-        let own = self.registry.datagrams(self.process.uid, id).ok_or(Errno::NOPROTOOPT)?;
-        let ifindex = u16::try_from(interface).map_err(|_| Errno::NODEV)?;
-        let on = Link { addr, ifindex };
-        let of = match sender {
-            None => Sender::Any,
-            Some((sender, is_blocked)) if is_blocked => Sender::AllBut(sender),
-            Some((sender, _)) => Sender::Only(sender),
-        };
-        let Some(group) = group else {
-            return own.udp().send_groups_by(on).await.map(|()| Reply::new()).map_err(errno);
-        };
-        let join = Join { group, on, joins, of };
-        own.udp().join(join).await.map_err(errno)?;
-        own.groups().borrow_mut().note(&join);
-        Ok(Reply::new())
-    }
-
-    /// Sets the source filter of a group.
-    async fn set_filter(&self, id: u64, group: Group, excludes: bool, senders: Vec<IpAddr>) -> Answer {
-        let own = self.registry.datagrams(self.process.uid, id).ok_or(Errno::NOPROTOOPT)?;
-        let on = link(group)?;
-        own.udp().set_filter((group.ip, on), excludes, &senders).await.map_err(errno)?;
-        own.groups().borrow_mut().set(group.ip, on, excludes, senders);
-        Ok(Reply::new())
-    }
-
-    fn filter(&self, id: u64, group: Group) -> Answer {
-        let own = self.registry.datagrams(self.process.uid, id).ok_or(Errno::NOPROTOOPT)?;
-        let groups = own.groups().borrow();
-        let (excludes, senders) = groups.filter(group.ip, link(group)?).ok_or(Errno::ADDRNOTAVAIL)?;
-        let value = i32::try_from(senders.len()).unwrap_or(0) << 1 | i32::from(excludes);
-        Ok(Reply { value, more: emit_senders(senders).to_vec(), ..Reply::new() })
     }
 
     async fn bind(&self, addr: SocketAddr, set: SetOptions) -> Answer {
@@ -302,7 +267,7 @@ impl Client {
         let (held, udp) = self.datagrams(addr, &options).await?;
         let ends = Ends { bound: Some(addr), remote: None };
         let (local, program) =
-            datagrams::begin(&self.registry, held, udp, ends, self.before(options, &[])).map_err(errno)?;
+            datagrams::begin(&self.registry, held, udp, ends, self.before(options)).map_err(errno)?;
         Ok(Reply::socket(local, program))
     }
 
@@ -320,8 +285,8 @@ impl Client {
         }
     }
 
-    fn before<'a>(&self, options: SetOptions, waiting: &'a [datagrams::Waiting]) -> Before<'a> {
-        Before { options, waiting, is_supervised: self.is_supervisor }
+    fn before(&self, options: SetOptions) -> Before {
+        Before { options, is_supervised: self.is_supervisor, ..Before::default() }
     }
 
     /// Makes a bound socket of datagrams.
@@ -353,22 +318,22 @@ impl Client {
             return Err(Errno::NETUNREACH);
         }
         let remote = own_scope(remote);
-        let (held, udp, bound, options, waiting) = if id == 0 {
+        let (held, udp, bound, before) = if id == 0 {
             let local = if local.ip().is_unspecified() { any(to, local.port()) } else { canonical(local) };
             let (held, udp) = self.datagrams(local, &options).await?;
             let bound = Some(local).filter(|local| local.port() != 0);
-            (held, udp, bound, options, Vec::new())
+            (held, udp, bound, self.before(options))
         } else {
             let options = self.registry.options(id);
             let (own, bound) = self.take(id).await?;
+            let groups = own.groups().take();
             let (udp, waiting) = own.end(&self.registry).await;
-            (self.registry.hold(&self.process, Role::Datagram)?, udp, bound, options, waiting)
+            let before = Before { waiting, groups, ..self.before(options) };
+            (self.registry.hold(&self.process, Role::Datagram)?, udp, bound, before)
         };
         udp.connect(to).await.map_err(errno)?;
         let ends = Ends { bound, remote: Some(remote) };
-        let (local, program) =
-            datagrams::begin(&self.registry, held, udp, ends, self.before(options, &waiting))
-                .map_err(errno)?;
+        let (local, program) = datagrams::begin(&self.registry, held, udp, ends, before).map_err(errno)?;
         Ok(Reply::socket(local, program))
     }
 
@@ -379,28 +344,6 @@ impl Client {
         let _ = task.await;
         let bound = own.ends().bound;
         Ok((own, bound))
-    }
-
-    /// Removes the peer of a socket of datagrams. It keeps the port that it was bound to, and what came from the peer is lost.
-    async fn disconnect(&self, id: u64) -> Answer {
-        let options = self.registry.options(id);
-        let (own, bound) = self.take(id).await?;
-        let (udp, _) = own.end(&self.registry).await;
-        let remote = udp.peer_addr().or_else(|_| udp.local_addr()).map_err(errno)?;
-        drop(udp);
-        let addr = bound.unwrap_or_else(|| any(remote, 0));
-        let mut tries = PORT_TRIES;
-        let (held, udp) = loop {
-            tries -= 1;
-            match self.datagrams(addr, &options).await {
-                Err(Errno::ADDRINUSE) if tries > 0 => {}
-                done => break done?,
-            }
-        };
-        let ends = Ends { bound, remote: None };
-        let (local, program) =
-            datagrams::begin(&self.registry, held, udp, ends, self.before(options, &[])).map_err(errno)?;
-        Ok(Reply::socket(local, program))
     }
 
     async fn connect(&self, id: u64, remote: SocketAddr, mut set: SetOptions) -> Answer {
@@ -447,12 +390,6 @@ impl Client {
         });
         Ok(Reply { descriptor: Some(program), value: is_at_once.into(), ..Reply::new() })
     }
-}
-
-/// Returns the link that a program names with a group.
-fn link(group: Group) -> Result<Link, Errno> {
-    let ifindex = u16::try_from(group.interface).map_err(|_| Errno::NODEV)?;
-    Ok(Link { addr: group.addr, ifindex })
 }
 
 /// Returns the options of the place where a socket is bound.

@@ -35,6 +35,7 @@ mod firewall;
 mod flow_offload;
 mod forking_programs;
 mod go_programs;
+mod group_programs;
 mod interface_programs;
 mod interop;
 mod iperf;
@@ -100,6 +101,7 @@ harness::main![
     forking_programs,
     full_table,
     go_programs,
+    group_programs,
     interface_programs,
     interop::bulk,
     interop::crowd,

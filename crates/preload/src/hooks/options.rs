@@ -81,9 +81,19 @@ pub unsafe extern "C" fn setsockopt(
         // SAFETY: the program's promise: there are so many, and more are not looked at.
         false => unsafe { slice::from_raw_parts(value.cast::<u8>(), (len as usize).min(VALUE_MAX)) },
     };
-    let Some(name) = named(fd) else {
-        let device = sys::borrow(fd).and_then(|fd| values::device_before(&Own(fd), (level, option), bytes));
-        return device.map_or_else(pass, |number| bind_to_number(fd, number));
+    let name = match (named(fd), sys::borrow(fd)) {
+        (Some(name), _) => name,
+        (None, None) => return pass(),
+        (None, Some(own)) => match values::begin_for_group(&Own(own), (level, option), bytes) {
+            Some(Err(why)) => return sys::fail(why),
+            begun => match begun.and_then(|_| named(fd)) {
+                Some(name) => name,
+                None => {
+                    let device = values::device_before(&Own(own), (level, option), bytes);
+                    return device.map_or_else(pass, |number| bind_to_number(fd, number));
+                }
+            },
+        },
     };
     let keep = || if pass() == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(sys::errno())) };
     match values::set(&name, (level, option), bytes, keep) {

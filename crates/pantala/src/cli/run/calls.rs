@@ -292,6 +292,12 @@ fn before(listener: &Listener, call: &Call, caller: &Caller, fd: BorrowedFd<'_>)
             let number = int(call, 0);
             let socket =
                 Theirs { listener, call, caller, number, fd, may_wait: false, placed: OnceCell::new() };
+            if let Some(begun) = values::begin_for_group(&socket, option, &bytes) {
+                begun?;
+                let placed = socket.placed.into_inner().ok_or(Errno::NETDOWN)?;
+                let name = stream::name(placed.as_fd()).ok_or(Errno::NETDOWN)?;
+                return set(call, caller, placed.as_fd(), &name);
+            }
             let Some(device) = values::device_before(&socket, option, &bytes) else {
                 return Ok(Answer::Kernel);
             };
