@@ -25,6 +25,7 @@ mod autoconf;
 mod bridge;
 mod crossing;
 mod crossing_families;
+mod crowd_programs;
 mod datagram_programs;
 mod device_programs;
 mod error_programs;
@@ -91,6 +92,7 @@ harness::main![
     crossing::from_af_xdp_to_tap_with_one_ring,
     crossing::from_af_xdp_to_tap_with_two_rings,
     crossing_families,
+    crowd_programs,
     datagram_programs,
     device_programs,
     error_programs,

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{ChildStdout, Command, Stdio};
 
 use dev::sys::process::end_with_parent;
@@ -65,6 +65,28 @@ fn is_echoed(stream: &mut TcpStream) -> bool {
     stream.write_all(b"hello").and_then(|()| stream.read_exact(&mut got)).is_ok() && &got == b"hello"
 }
 
+/// Echoes datagrams.
+const DATAGRAMS: &str = r"
+import socket, sys
+u = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
+u.bind((sys.argv[1], int(sys.argv[2])))
+print('ready', flush=True)
+while True:
+    data, sender = u.recvfrom(65536)
+    u.sendto(data, sender)
+";
+
+/// Sends datagrams to a port on pantala until one comes back.
+fn is_answered(host: &Host, family: Family, port: u16) -> bool {
+    let socket = host.netns.run(|| UdpSocket::bind(at(host.addr(family), 0))).unwrap().unwrap();
+    socket.set_read_timeout(Some(FULL)).unwrap();
+    socket.connect(at(host.router(family), port)).unwrap();
+    let mut got = [0; 5];
+    until("a datagram comes back", || {
+        socket.send(b"hello").and_then(|_| socket.recv(&mut got)).ok().map(|_| &got == b"hello")
+    })
+}
+
 fn a_program_that_is_stopped_holds_up_no_other_and_goes_on() {
     let test = "program_failures::a_program_that_is_stopped_holds_up_no_other_and_goes_on";
     let folder = Folder::new();
@@ -72,32 +94,53 @@ fn a_program_that_is_stopped_holds_up_no_other_and_goes_on() {
     let host = &lab.hosts[0];
     lab.both(|family| {
         let own = host.router(family).to_string();
-        let start = |port: &str| {
-            let (program, mut says) =
-                speaking(&mut on_pantala(&folder, &["python3", "-c", ECHO, &own, port]));
-            assert_eq!(says.next().unwrap().unwrap(), "ready");
-            program
-        };
-        let (stopped, _other) = (start("7201"), start("7202"));
-        let pid = Pid::from_child(&stopped.0);
-        kill_process(pid, Signal::STOP).unwrap();
-        // Its connections are established and wait; what is sent waits with them.
-        let mut waiting: Vec<TcpStream> = (0..20).map(|_| open(host, family, 7201)).collect();
-        waiting.iter_mut().for_each(|stream| stream.write_all(b"hello").unwrap());
-        // One has sent as much as all queues on the way hold.
-        let mut full = open(host, family, 7201);
-        full.set_write_timeout(Some(FULL)).unwrap();
-        while full.write(&[b'x'; 65536]).is_ok() {}
-        for _ in 0..20 {
-            assert!(is_echoed(&mut open(host, family, 7202)));
-        }
-        kill_process(pid, Signal::CONT).unwrap();
-        for stream in &mut waiting {
-            let mut got = [0; 5];
-            stream.read_exact(&mut got).unwrap();
-            assert_eq!(&got, b"hello");
+        // By the library, and by a supervisor, which is not stopped.
+        for (start, first) in [(on_pantala as Start, 7201), (any as Start, 7211)] {
+            let server = |script: &str, number: u16| {
+                let port = number.to_string();
+                let mut program = start(&folder, &["python3", "-c", script, &own, &port]);
+                let (program, mut says) = speaking(&mut program);
+                assert_eq!(says.next().unwrap().unwrap(), "ready");
+                program
+            };
+            let (stopped, _other) = (server(ECHO, first), server(ECHO, first + 1));
+            let (deaf, _answers) = (server(DATAGRAMS, first + 2), server(DATAGRAMS, first + 3));
+            let all = [&stopped, &deaf].map(processes);
+            let signal = |signal| all.iter().flatten().for_each(|pid| kill_process(*pid, signal).unwrap());
+            signal(Signal::STOP);
+            // Its connections are established and wait; what is sent waits with them.
+            let mut waiting: Vec<TcpStream> = (0..20).map(|_| open(host, family, first)).collect();
+            waiting.iter_mut().for_each(|stream| stream.write_all(b"hello").unwrap());
+            // One has sent as much as all queues on the way hold, and more datagrams have come than wait.
+            let mut full = open(host, family, first);
+            full.set_write_timeout(Some(FULL)).unwrap();
+            while full.write(&[b'x'; 65536]).is_ok() {}
+            let flood = host.netns.run(|| UdpSocket::bind(at(host.addr(family), 0))).unwrap().unwrap();
+            for _ in 0..4000 {
+                let _ = flood.send_to(&[b'x'; 1000], at(host.router(family), first + 2));
+            }
+            for _ in 0..20 {
+                assert!(is_echoed(&mut open(host, family, first + 1)));
+                assert!(is_answered(host, family, first + 3));
+            }
+            signal(Signal::CONT);
+            for stream in &mut waiting {
+                let mut got = [0; 5];
+                stream.read_exact(&mut got).unwrap();
+                assert_eq!(&got, b"hello");
+            }
+            assert!(is_answered(host, family, first + 2));
         }
     });
+}
+
+/// The processes of a program: that which was started, if it is no supervisor, or its children.
+fn processes(running: &Running) -> Vec<Pid> {
+    let pid = running.0.id();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let children: Vec<Pid> =
+        children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect();
+    if children.is_empty() { vec![Pid::from_child(&running.0)] } else { children }
 }
 
 fn a_program_without_free_descriptors_learns_it_and_goes_on() {
