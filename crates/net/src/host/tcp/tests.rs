@@ -2,6 +2,7 @@
 
 mod again;
 mod bind_any;
+mod device;
 mod held;
 mod opened;
 mod page;

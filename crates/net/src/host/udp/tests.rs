@@ -18,6 +18,7 @@ use crate::turn::cpu::{Cpu, CpuId};
 const PORT: u16 = 5300;
 const CPUS: [u16; 4] = [1, 2, 3, 8];
 
+mod device;
 mod errors;
 mod source;
 
