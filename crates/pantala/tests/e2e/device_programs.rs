@@ -79,6 +79,13 @@ c.sendall(b'stream')
 assert c.recv(100) == b'stream' and c.recv(100) == b'' and shown(c) == names[0].encode() + b'\0'
 assert errno(c.setsockopt, SOL, DEVICE, names[1].encode()) == 22
 assert errno(new(socket.SOCK_STREAM, names[0]).connect, (hosts[1], port)) == 101
+# What comes back by the interface is of the socket: refused connections, and ICMP errors.
+assert errno(new(socket.SOCK_STREAM, names[0]).connect, (hosts[0], 9)) == 111
+if sys.argv[8] == 'library':
+    r = new(socket.SOCK_DGRAM, names[0])
+    r.connect((hosts[0], 9))
+    r.send(b'x')
+    assert errno(r.recv, 10) == 111
 # By number, which is that of the list of interfaces.
 if sys.argv[8] == 'library':
     n = socket.socket(family, socket.SOCK_DGRAM)

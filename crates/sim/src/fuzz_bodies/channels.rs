@@ -222,7 +222,7 @@ fn link(bytes: &mut Bytes<'_>) -> Link {
 }
 
 fn setting(bytes: &mut Bytes<'_>) -> Setting {
-    let (which, value) = (bytes.byte() % 15, bytes.word());
+    let (which, value) = (bytes.byte() % 19, bytes.word());
     match which {
         0 => Setting::NoDelay(value.is_multiple_of(2)),
         1 => Setting::KeepAlive(value.is_multiple_of(2)),
@@ -238,6 +238,10 @@ fn setting(bytes: &mut Bytes<'_>) -> Setting {
         11 => Setting::ToldUserTimeout(value),
         12 => Setting::YieldsUserTimeout(value.is_multiple_of(2)),
         13 => Setting::NewReno(value.is_multiple_of(2)),
+        14 => Setting::Cork(value.is_multiple_of(2)),
+        15 => Setting::QuickAck(value.is_multiple_of(2)),
+        16 => Setting::FastOpen(value.is_multiple_of(2)),
+        17 => Setting::Device(value % 4),
         _ => Setting::Class(value),
     }
 }
