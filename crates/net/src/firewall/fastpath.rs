@@ -72,11 +72,11 @@ impl Chunk {
 }
 
 impl Firewall {
-    /// Another chunk, of so many packets, which have met nothing yet. Packets that are not forwarded meet no other hook
-    /// together.
-    pub(crate) fn begin(&mut self, packets: usize, forwards: bool) {
-        self.chunk.is_traced = forwards;
-        if forwards {
+    /// Another chunk, of so many packets, which have met nothing yet. Traces are kept if anything reads them: another hook
+    /// that the packets meet together, the flow cache, or a trace of one packet.
+    pub(crate) fn begin(&mut self, packets: usize, is_traced: bool) {
+        self.chunk.is_traced = is_traced;
+        if is_traced {
             self.chunk.traces.iter_mut().take(packets).for_each(|trace| *trace = Trace::NOTHING);
         }
     }

@@ -102,10 +102,11 @@ pub(crate) fn settle(cpu: &mut Cpu) {
     }
 }
 
-/// Another chunk of so many packets comes to the hooks.
-pub(crate) fn begin(cpu: &mut Cpu, packets: usize) {
+/// Another chunk of so many packets comes to the hooks. `is_cached` if the flow cache may remember what they meet.
+pub(crate) fn begin(cpu: &mut Cpu, packets: usize, is_cached: bool) {
     if let Some(firewall) = &mut cpu.firewall {
-        firewall.begin(packets, cpu.tables.forwarding);
+        let is_read = is_cached || cpu.hooks.has_outward() || cpu.watched;
+        firewall.begin(packets, is_read && cpu.tables.forwarding);
     }
 }
 

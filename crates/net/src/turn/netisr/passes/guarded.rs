@@ -42,7 +42,7 @@ pub(super) fn route<F: Routed>(cpu: &mut Cpu, lane: &mut Lane<F::Addr>, scratch:
         cpu.flows = Some(flows);
         return send::<F>(cpu, &mut lane.pkts, hops, next);
     }
-    firewall::begin(cpu, count);
+    firewall::begin(cpu, count, false);
     let all = u64::MAX >> (CHUNK - count.clamp(1, CHUNK));
     let mut which = all;
     if cpu.hooks.has(Hook::Ingress) {
@@ -125,7 +125,7 @@ fn forward_missed<F: Routed>(
     next: &mut [Next; CHUNK],
     missed: u64,
 ) {
-    firewall::begin(cpu, pkts.len());
+    firewall::begin(cpu, pkts.len(), true);
     let which = firewall::ask_all(cpu, Hook::Ingress, pkts, next, missed);
     flow::lookup::<F>(&cpu.tables, flows, pkts, hops, which);
     if cpu.watched && which & 1 != 0 {
