@@ -38,8 +38,8 @@ pub trait HasDeadline: Default {
 /// The deadlines of one table.
 #[derive(Debug)]
 pub struct DeadlineWheel {
-    near: Wheel,
-    far: Wheel,
+    near: Wheel<NEAR_SLOT_MS>,
+    far: Wheel<FAR_MS>,
 }
 
 impl<T: HasDeadline> Linked for T {
@@ -60,7 +60,7 @@ impl DeadlineWheel {
     #[inline]
     #[must_use]
     pub fn new() -> Self {
-        Self { near: Wheel::new(NEAR_SLOT_MS), far: Wheel::new(FAR_MS) }
+        Self { near: Wheel::new(), far: Wheel::new() }
     }
 
     /// The deadline of `at` is `due` now.
@@ -77,11 +77,15 @@ impl DeadlineWheel {
         let is_far = due_ms > ms(now) + FAR_MS;
         // In the far wheel it is looked at when its slot has come, at the latest when it is due.
         let far_ms = due_ms.saturating_sub(FAR_MS).next_multiple_of(FAR_MS);
-        let (wheel, at_ms) = if is_far { (&mut self.far, far_ms) } else { (&mut self.near, due_ms) };
-        wheel.link(slab, at, at_ms);
+        let (wheel, at_ms) = if is_far { (Where::Far, far_ms) } else { (Where::Near, due_ms) };
+        if is_far {
+            self.far.link(slab, at, at_ms);
+        } else {
+            self.near.link(slab, at, at_ms);
+        }
         if let Some(place) = slab.get_mut(at) {
             let entry = place.entry();
-            (entry.wheel, entry.at_ms) = (if is_far { Where::Far } else { Where::Near }, at_ms);
+            (entry.wheel, entry.at_ms) = (wheel, at_ms);
         }
     }
 

@@ -1,4 +1,4 @@
-//! When values have to be looked at: a wheel of slots, each as long as the wheel's maker says, with a list in each.
+//! When values have to be looked at: a wheel of slots of a fixed length, with a list in each.
 //!
 //! A packet that lengthens a value's life writes the new end into the value and nothing else. The wheel finds that out
 //! when the old end has come, and moves the value on; so a busy one is looked at once in a lifetime. Only what shortens a
@@ -28,11 +28,9 @@ pub trait Linked {
     fn links(&mut self) -> &mut Links;
 }
 
-/// The slots.
+/// The slots, each of so many milliseconds: a constant, since a division by a variable costs more than the rest.
 #[derive(Debug)]
-pub struct Wheel {
-    /// Length of a slot.
-    slot_ms: u64,
+pub struct Wheel<const SLOT_MS: u64> {
     first: Box<[u32; SLOTS]>,
     /// A bit for each slot with entries.
     busy: [u64; WORDS],
@@ -55,17 +53,31 @@ pub const fn ms(at: Instant) -> u64 {
     at.ns() / 1_000_000
 }
 
-impl Wheel {
-    /// Makes an empty wheel with slots of this length.
+/// Returns the entry behind `at` in the list of its slot.
+#[inline]
+pub fn successor<T: Linked + Default>(slab: &mut Slab<T>, at: u32) -> Option<u32> {
+    let next = slab.get_mut(at)?.links().next;
+    (next != NIL).then_some(next)
+}
+
+impl<const SLOT_MS: u64> Default for Wheel<SLOT_MS> {
+    #[inline]
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const SLOT_MS: u64> Wheel<SLOT_MS> {
+    /// Makes an empty wheel.
     #[inline]
     #[must_use]
-    pub fn new(slot_ms: u64) -> Self {
-        Self { slot_ms, first: Box::new([NIL; SLOTS]), busy: [0; WORDS], words: 0, hand: 0 }
+    pub fn new() -> Self {
+        Self { first: Box::new([NIL; SLOTS]), busy: [0; WORDS], words: 0, hand: 0 }
     }
 
     /// Wakes `at` when `due_ms` has come, or up to a slot later; or sooner, if that is far.
     pub fn link<T: Linked + Default>(&mut self, slab: &mut Slab<T>, at: u32, due_ms: u64) {
-        let number = due_ms.div_ceil(self.slot_ms).clamp(self.hand, self.hand + SLOTS as u64 - 1);
+        let number = due_ms.div_ceil(SLOT_MS).clamp(self.hand, self.hand + SLOTS as u64 - 1);
         let slot = slot(number);
         let next = self.first[slot];
         let Some(links) = slab.get_mut(at).map(T::links) else { return };
@@ -83,7 +95,7 @@ impl Wheel {
     pub fn hasten<T: Linked + Default>(&mut self, slab: &mut Slab<T>, at: u32, due_ms: u64) {
         let Some(links) = slab.get_mut(at).map(T::links) else { return };
         let ahead = (usize::from(links.slot) + SLOTS - slot(self.hand)) % SLOTS;
-        if due_ms.div_ceil(self.slot_ms) < self.hand + ahead as u64 {
+        if due_ms.div_ceil(SLOT_MS) < self.hand + ahead as u64 {
             self.unlink(slab, at);
             self.link(slab, at, due_ms);
         }
@@ -109,7 +121,7 @@ impl Wheel {
 
     /// The next one whose slot has come; it stays linked.
     pub fn due(&mut self, now: Instant) -> Option<u32> {
-        let end = ms(now) / self.slot_ms;
+        let end = ms(now) / SLOT_MS;
         let next = self.next_busy().unwrap_or(u64::MAX);
         if next > end {
             self.hand = self.hand.max(end + 1);
@@ -122,7 +134,7 @@ impl Wheel {
     /// When the next one is due.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
-        self.next_busy().map(|number| Instant::from_ns(number.saturating_mul(self.slot_ms * 1_000_000)))
+        self.next_busy().map(|number| Instant::from_ns(number.saturating_mul(SLOT_MS * 1_000_000)))
     }
 
     /// Returns entries due by `end_ms`, soonest first; at most `most` of them.
@@ -133,7 +145,7 @@ impl Wheel {
         most: usize,
         found: &mut Vec<u32>,
     ) {
-        let end = end_ms.div_ceil(self.slot_ms).min(self.hand + SLOTS as u64 - 1);
+        let end = end_ms.div_ceil(SLOT_MS).min(self.hand + SLOTS as u64 - 1);
         for number in self.hand..=end {
             let mut at = self.first[slot(number)];
             while let Some(linked) = slab.get_mut(at) {
@@ -194,7 +206,7 @@ mod tests {
 
     #[test]
     fn each_is_woken_once_not_before_its_time_and_soon_after_unless_it_is_far() {
-        let (mut wheel, mut slab) = (Wheel::new(SLOT_MS), Slab::<Sleeper>::new());
+        let (mut wheel, mut slab) = (Wheel::<SLOT_MS>::new(), Slab::<Sleeper>::new());
         let dues: Vec<u64> = (0..600).map(|n| n * n % 250_000).collect();
         for due in &dues {
             let at = slab.insert(Sleeper::default()).unwrap();
@@ -222,11 +234,11 @@ mod tests {
 
     #[test]
     fn an_earlier_deadline_moves_a_timer_forward_and_never_back() {
-        let (mut wheel, mut slab) = (Wheel::new(SLOT_MS), Slab::<Sleeper>::new());
+        let (mut wheel, mut slab) = (Wheel::<SLOT_MS>::new(), Slab::<Sleeper>::new());
         let at = slab.insert(Sleeper::default()).unwrap();
         wheel.link(&mut slab, at, 5000);
         assert_eq!(wheel.due(Instant::from_ns(1_000_000_000)), None, "and the hand goes on");
-        let deadline = |wheel: &Wheel| wheel.deadline().map(ms);
+        let deadline = |wheel: &Wheel<SLOT_MS>| wheel.deadline().map(ms);
         for (due_ms, woken_ms) in [(9000, 5000), (5000, 5000), (3000, 3000), (4000, 3000), (1100, 1250)] {
             wheel.hasten(&mut slab, at, due_ms);
             assert_eq!(deadline(&wheel), Some(woken_ms), "{due_ms}");
@@ -237,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_timer_beyond_the_farthest_slot_is_checked_there_and_a_late_wheel_skips_none() {
-        let (mut wheel, mut slab) = (Wheel::new(SLOT_MS), Slab::<Sleeper>::new());
+        let (mut wheel, mut slab) = (Wheel::<SLOT_MS>::new(), Slab::<Sleeper>::new());
         let at = slab.insert(Sleeper::default()).unwrap();
         wheel.link(&mut slab, at, 1_000_000);
         let horizon = Instant::START + Duration::from_millis((SLOTS as u64 - 1) * SLOT_MS);

@@ -65,7 +65,7 @@ const WHEEL_SLOT_MS: u64 = 250;
 pub struct States {
     slab: Slab<State>,
     index: Index,
-    wheel: Wheel,
+    wheel: Wheel<WHEEL_SLOT_MS>,
     secret: [u64; 4],
     settings: Settings,
     share: Share,
@@ -193,7 +193,7 @@ impl States {
         Self {
             slab: Slab::new(),
             index: Index::new(),
-            wheel: Wheel::new(WHEEL_SLOT_MS),
+            wheel: Wheel::new(),
             secret: core::array::from_fn(key),
             settings,
             share: Share::new(loose, cpu),
@@ -400,6 +400,7 @@ impl States {
         let (now_ms, most) = (ms(now), keepalives.len() + KEEPALIVES_MAX);
         for done in self.tracks.tick(now_ms, self.track_life_ms(), budget)..budget {
             let Some(at) = self.wheel.due(now) else { return done };
+            self.fetch_behind(at);
             let Some(state) = self.slab.get(at) else { return done };
             let left = match u64::try_from(state.left_ms(now_ms)) {
                 Ok(left) if left > 0 => left,
@@ -422,6 +423,17 @@ impl States {
             self.wheel.link(&mut self.slab, at, now_ms + wait);
         }
         budget
+    }
+
+    /// Fetches what the end of the states behind this one in the wheel will touch: the bucket of the next, and the one after
+    /// that. Most have not been touched since their last packet.
+    fn fetch_behind(&mut self, at: u32) {
+        let Some(next) = wheel::successor(&mut self.slab, at) else { return };
+        self.index.prefetch(hash_of(&self.slab, &self.secret, next));
+        let after = wheel::successor(&mut self.slab, next);
+        if let Some(state) = after.and_then(|after| self.slab.get(after)) {
+            pkt::prefetch_whole(state);
+        }
     }
 
     #[inline]
