@@ -196,7 +196,7 @@ impl States {
             wheel: Wheel::new(),
             secret: core::array::from_fn(key),
             settings,
-            share: Share::new(loose, cpu),
+            share: Share::new(loose, cpu, &settings),
             tracks: Tracks::new(limits),
             half_open: HalfOpen::new(),
             cpu,
@@ -234,7 +234,8 @@ impl States {
     }
 
     /// Sets something else. Lives that have begun are as long as they are until the flow's next packet.
-    pub const fn configure(&mut self, settings: Settings) {
+    pub fn configure(&mut self, settings: Settings) {
+        self.share.configure(&settings);
         self.settings = settings;
     }
 
@@ -370,7 +371,7 @@ impl States {
     }
 
     /// Looks at a state sooner than was meant, and whether it is half-open any more.
-    #[cold]
+    #[inline(never)]
     fn hasten(&mut self, at: u32, due_ms: u64) {
         self.wheel.hasten(&mut self.slab, at, due_ms);
         self.settle_half_open(at);

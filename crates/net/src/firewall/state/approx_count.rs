@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use pkt::shared::AtomicU64;
 
+use super::settings::Settings;
 use crate::base::time::Instant;
 use crate::turn::cpu::CpuId;
 
@@ -39,6 +40,10 @@ pub(super) struct Share {
     cpu: usize,
     /// Installed since the others were told, less those that have died.
     untold: u64,
+    /// Unreported states at which this CPU reports: all CPUs together stay below the slack.
+    tell_at: u64,
+    /// This CPU's part of the half-open connections; one at the least.
+    half_open_max: usize,
 }
 
 impl Loose {
@@ -69,9 +74,24 @@ impl Loose {
 }
 
 impl Share {
-    pub(super) fn new(loose: Arc<Loose>, cpu: CpuId) -> Self {
+    pub(super) fn new(loose: Arc<Loose>, cpu: CpuId, settings: &Settings) -> Self {
         let cpu = cpu.index() % loose.cpus.len();
-        Self { loose, cpu, untold: 0 }
+        let mut share = Self { loose, cpu, untold: 0, tell_at: 1, half_open_max: 1 };
+        share.configure(settings);
+        share
+    }
+
+    /// Divides the limits by the number of CPUs, once: no state waits for a division.
+    pub(super) fn configure(&mut self, settings: &Settings) {
+        let cpus = self.loose.cpus.len();
+        self.tell_at = (u64::from(settings.state_max) / SLACK / cpus as u64).max(1);
+        self.half_open_max = (settings.half_open_max() as usize / cpus).max(1);
+    }
+
+    /// Returns the number of half-open connections that this CPU may have.
+    #[inline]
+    pub(super) const fn half_open_max(&self) -> usize {
+        self.half_open_max
     }
 
     /// Returns the count of all CPUs.
@@ -86,11 +106,11 @@ impl Share {
     }
 
     /// A state more.
-    pub(super) fn add(&mut self, max: u32) {
+    pub(super) fn add(&mut self) {
         let own = &self.loose.cpus[self.cpu].0;
         own.store(own.load(Relaxed) + 1, Relaxed);
         self.untold += 1;
-        if self.untold >= self.tell_at(max) {
+        if self.untold >= self.tell_at {
             // Added, not stored: another CPU may be adding, too.
             self.loose.common.fetch_add(self.untold, Relaxed);
             self.untold = 0;
@@ -122,15 +142,5 @@ impl Share {
         let second = now.ns() / 1_000_000_000 + 1;
         let asked = self.loose.asked.load(Relaxed);
         asked < second && self.loose.asked.compare_exchange(asked, second, Relaxed, Relaxed).is_ok()
-    }
-
-    /// This CPU's part of something that all have together; one at the least.
-    pub(super) fn part_of(&self, all: u32) -> usize {
-        (all as usize / self.loose.cpus.len()).max(1)
-    }
-
-    /// Returns the number of unreported states of this CPU. All CPUs together stay below the slack.
-    fn tell_at(&self, max: u32) -> u64 {
-        (u64::from(max) / SLACK / self.loose.cpus.len() as u64).max(1)
     }
 }

@@ -78,7 +78,7 @@ impl States {
 
     /// Makes room for a half-open connection: while there are as many as may be, the oldest ends.
     pub(super) fn make_half_room(&mut self, now: Instant, counters: &mut Counters) {
-        let max = self.share.part_of(self.settings.half_open_max());
+        let max = self.share.half_open_max();
         for _ in 0..EVICTIONS_MAX {
             if self.half_open.len < max {
                 return;
@@ -112,7 +112,8 @@ impl States {
 
     /// After a packet: a connection that is open, or over, is not half-open any more.
     pub(super) fn settle_half_open(&mut self, at: u32) {
-        if self.slab.get(at).is_some_and(|state| state.stage() != Phase::Opening) {
+        let is_over = |state: &State| state.bits & bits::HALF_OPEN != 0 && state.stage() != Phase::Opening;
+        if self.slab.get(at).is_some_and(is_over) {
             self.half_open.remove(&mut self.slab, at);
         }
     }

@@ -136,7 +136,7 @@ impl States {
         state.set_stage(phase);
         let due_ms = ms(now) + (u64::from(life) * 1000).saturating_sub(state.kept_ms(&self.settings));
         self.tracks.name(link, at);
-        self.share.add(self.settings.state_max);
+        self.share.add();
         counters.add(Count::StateInstalled, 1);
         let Self { slab, index, secret, .. } = self;
         index.insert(hash.hash, at, |at| hash_of(slab, secret, at));
