@@ -48,7 +48,8 @@ impl Flow {
     #[must_use]
     pub fn new(is_ip4: bool, proto: u8, src: End, dst: End) -> Self {
         if is_ip4 {
-            return Self::new4(proto, (low32(src.addr), src.port), (low32(dst.addr), dst.port));
+            let addrs = u64::from(low32(src.addr)) << 32 | u64::from(low32(dst.addr));
+            return Self::new4(proto, addrs, u32::from(src.port) << 16 | u32::from(dst.port));
         }
         let is_downward = (src.addr, src.port) > (dst.addr, dst.port);
         let (low, high) = if is_downward { (dst, src) } else { (src, dst) };
@@ -58,15 +59,14 @@ impl Flow {
         Self { key: Key { addrs: [a, b, c, d], rest }, is_downward }
     }
 
-    /// Makes a key of IPv4.
+    /// Makes a key of IPv4 of addresses and ports, in both of which the source is the upper half, as in a packet.
     #[inline(always)]
-    fn new4(proto: u8, src: (u32, u16), dst: (u32, u16)) -> Self {
-        let end = |(addr, port): (u32, u16)| u64::from(addr) << 16 | u64::from(port);
-        let (src, dst) = (end(src), end(dst));
-        let (low, high) = (src.min(dst), src.max(dst));
-        let rest = (low & 0xffff) << 16 | high & 0xffff | u64::from(proto) << 32 | IS_IP4;
-        let addrs = low >> 16 << 32 | high >> 16;
-        Self { key: Key { addrs: [addrs, 0, 0, 0], rest }, is_downward: src > dst }
+    const fn new4(proto: u8, addrs: u64, ports: u32) -> Self {
+        let (addrs_back, ports_back) = (addrs.rotate_left(32), ports.rotate_left(16));
+        let is_downward = if addrs == addrs_back { ports > ports_back } else { addrs > addrs_back };
+        let (addrs, ports) = if is_downward { (addrs_back, ports_back) } else { (addrs, ports) };
+        let rest = ports as u64 | (proto as u64) << 32 | IS_IP4;
+        Self { key: Key { addrs: [addrs, 0, 0, 0], rest }, is_downward }
     }
 
     /// The flow of a packet of TCP or UDP that is whole, and has neither options nor extension headers: of nearly all,
@@ -78,8 +78,8 @@ impl Flow {
         let (is_ip4, proto, _) = usual(ip, pkt.head_len())?;
         let at = |at: usize| u16::from_be_bytes([ip[at], ip[at + 1]]);
         let flow = if is_ip4 {
-            let word = |at: usize| u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
-            Self::new4(proto, (word(12), at(20)), (word(16), at(22)))
+            let addrs = ip[12..].first_chunk().map_or(0, |addrs| u64::from_be_bytes(*addrs));
+            Self::new4(proto, addrs, u32::from_be_bytes([ip[20], ip[21], ip[22], ip[23]]))
         } else {
             let addr = |at: usize| {
                 ip.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u128::from_be_bytes(*bytes))
