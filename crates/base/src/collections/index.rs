@@ -36,6 +36,10 @@ pub struct Index {
     spilled: Slab<Bucket>,
 }
 
+/// The bucket of a hash, until an entry comes or goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place(u32);
+
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Bucket {
@@ -60,16 +64,24 @@ impl Index {
         Self { segments, mask: SEGMENT - 1, split: 0, len: 0, spilled: Slab::new() }
     }
 
-    /// Fetches the bucket of `hash`, without waiting for it.
+    /// Fetches the bucket of `hash`, without waiting for it. Answers where that is.
     #[inline]
-    pub fn prefetch(&self, hash: u64) {
-        pkt::prefetch_ref(self.bucket(self.place(hash)));
+    pub fn prefetch(&self, hash: u64) -> Place {
+        let place = self.place(hash);
+        pkt::prefetch_ref(self.bucket(place));
+        Place(place as u32)
     }
 
     /// The entry that is most likely the one with `hash`.
     #[inline]
     pub fn likely(&self, hash: u64) -> Option<u32> {
-        let bucket = self.bucket(self.place(hash));
+        self.likely_at(Place(self.place(hash) as u32), hash)
+    }
+
+    /// [`Index::likely`], if nothing has come or gone since [`Index::prefetch`] answered the place.
+    #[inline]
+    pub fn likely_at(&self, Place(place): Place, hash: u64) -> Option<u32> {
+        let bucket = &self.segments.get(place as usize / SEGMENT)?[place as usize % SEGMENT];
         let found = bucket.matches(hash);
         (found != 0).then(|| bucket.at[way(found)])
     }

@@ -12,6 +12,7 @@ use super::ruleset::{FlowId, Plain, RuleId, Seen as Asked};
 use super::state::{Direction, Flow, Hash, Mark, New, Seen};
 use super::trace::Trace;
 use super::walk::Walk;
+use crate::base::collections::index::Place;
 use crate::base::drop::DropReason;
 use crate::base::time::Instant;
 use crate::ip::l4;
@@ -28,6 +29,7 @@ pub(super) struct Chunk {
     is_traced: bool,
     flows: [Flow; CHUNK],
     hashes: [Hash; CHUNK],
+    places: [Place; CHUNK],
     /// Packets whose flow and hash are known.
     usual: u64,
     /// The packet in hand.
@@ -41,6 +43,7 @@ impl Chunk {
             is_traced: true,
             flows: [Flow::default(); CHUNK],
             hashes: [Hash::default(); CHUNK],
+            places: [Place::default(); CHUNK],
             usual: 0,
             at: CHUNK,
         }
@@ -190,17 +193,17 @@ impl Firewall {
 
     /// Fetches the states of packets, as far as these are usual.
     fn look_ahead(&mut self, pkts: &[Pkt], which: u64, hook: Hook) {
-        let Chunk { flows, hashes, usual, .. } = &mut *self.chunk;
+        let Chunk { flows, hashes, places, usual, .. } = &mut *self.chunk;
         for at in bits(which) {
             let Some(pkt) = pkts.get(at).filter(|pkt| !is_own(pkt, hook)) else { continue };
             if let Some(flow) = Flow::usual(pkt) {
-                hashes[at % CHUNK] = self.states.hash_ahead(&flow);
+                (hashes[at % CHUNK], places[at % CHUNK]) = self.states.hash_ahead(&flow);
                 flows[at % CHUNK] = flow;
                 *usual |= 1 << at;
             }
         }
         for at in bits(*usual) {
-            self.states.fetch(&mut hashes[at % CHUNK]);
+            self.states.fetch(&mut hashes[at % CHUNK], places[at % CHUNK]);
         }
     }
 
@@ -210,26 +213,40 @@ impl Firewall {
     fn by_states(&mut self, cpu: &Cpu, pkts: &mut [Pkt], left: u64, name: FlowId) -> Option<usize> {
         let Self { chunk, states, counters, rules, .. } = self;
         let Chunk { traces, is_traced, flows, hashes, usual, .. } = &mut **chunk;
+        // Most packets hit states that the same rule has made.
+        let (mut rule, mut packets, mut bytes) = (RuleId::default(), 0, 0);
+        let mut stop = None;
         for at in bits(left) {
-            let (pkt, trace) = (pkts.get_mut(at)?, &mut traces[at % CHUNK]);
-            if *usual >> at & 1 == 0 {
-                return Some(at);
-            }
+            let Some(pkt) = pkts.get_mut(at).filter(|_| *usual >> at & 1 != 0) else {
+                stop = Some(at);
+                break;
+            };
             let (flow, hash) = (&flows[at % CHUNK], hashes[at % CHUNK]);
-            let judge = if *is_traced { trace.known.state } else { Mark::NONE };
-            let passes = |rule| rules.passes(rule);
+            let judge = if *is_traced { traces[at % CHUNK].known.state } else { Mark::NONE };
+            let passes = |id: RuleId| packets > 0 && id == rule || rules.passes(id);
             let Some(hit) = states.hit_usual(flow, (hash, judge), name, pkt, cpu.now, passes) else {
-                return Some(at);
+                stop = Some(at);
+                break;
             };
             pkt.set_note(hit.note());
-            counters.count_later(hit.rule, hit.bytes.into(), cpu.now);
+            if hit.rule != rule {
+                if packets > 0 {
+                    counters.count_many_later(rule, packets, bytes, cpu.now);
+                }
+                (rule, packets, bytes) = (hit.rule, 0, 0);
+            }
+            (packets, bytes) = (packets.wrapping_add(1), bytes.wrapping_add(hit.bytes.into()));
             if *is_traced {
+                let trace = &mut traces[at % CHUNK];
                 trace.meet(hit.rule);
                 trace.hit(hit.mark, hit.direction, true);
                 trace.holds &= name != FlowId::ANY;
             }
         }
-        None
+        if packets > 0 {
+            counters.count_many_later(rule, packets, bytes, cpu.now);
+        }
+        stop
     }
 
     /// Whether a packet that is none of a chunk passes because of its state, and has been taken into account there: as in
@@ -247,8 +264,8 @@ impl Firewall {
             return true;
         }
         let Some(flow) = Flow::usual(pkt) else { return false };
-        let mut hash = states.hash(&flow);
-        states.fetch(&mut hash);
+        let (mut hash, place) = states.hash_ahead(&flow);
+        states.fetch(&mut hash, place);
         let passes = |rule: RuleId| rules.passes(rule);
         let hit = states.hit_usual(&flow, (hash, Mark::NONE), name, pkt, now, passes);
         let Some(hit) = hit else { return false };

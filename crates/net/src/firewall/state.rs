@@ -245,10 +245,11 @@ impl States {
             return;
         }
         for (flow, hash) in flows.iter().zip(&mut *hashes) {
-            *hash = self.hash_ahead(flow);
+            *hash = self.hash_ahead(flow).0;
         }
         for hash in hashes.iter_mut().take(flows.len()) {
-            self.fetch(hash);
+            let place = self.index.prefetch(hash.hash);
+            self.fetch(hash, place);
         }
     }
 
@@ -314,7 +315,7 @@ impl States {
                     is_denied = self.settings.strict && !segment.is_opening();
                     counters.add(Count::StateOutside, 1);
                 }
-                state.go_on(before, judgement, &self.settings)
+                state.go_on(before != state.tcp.marks(), judgement, &self.settings)
             }
             None => Life::Longer(self.settings.life(state.key.proto())),
         };
@@ -490,10 +491,10 @@ impl State {
         is_looked_at.then_some(wait)
     }
 
-    /// Updates the lifetime of a connection after a segment, given the flags seen before it.
+    /// Updates the lifetime of a connection after a segment. `is_marked` if the flags seen of its ends are others now.
     #[inline(always)]
-    fn go_on(&mut self, before: u16, judgement: Judgement, settings: &Settings) -> Life {
-        let stage = if self.tcp.marks() == before { self.stage() } else { self.tcp.phase() };
+    fn go_on(&mut self, is_marked: bool, judgement: Judgement, settings: &Settings) -> Life {
+        let stage = if is_marked { self.tcp.phase() } else { self.stage() };
         if stage != self.stage() {
             self.set_stage(stage);
             Life::Anew(settings.life_of(stage))

@@ -76,11 +76,17 @@ impl RuleCounters {
     /// Counts a packet when [`RuleCounters::settle`] is called: of a chunk, many match the same rule.
     #[inline(always)]
     pub fn count_later(&mut self, id: RuleId, bytes: u64, now: Instant) {
+        self.count_many_later(id, 1, bytes, now);
+    }
+
+    /// Counts packets when [`RuleCounters::settle`] is called.
+    #[inline(always)]
+    pub fn count_many_later(&mut self, id: RuleId, more: u64, bytes: u64, now: Instant) {
         if self.later.id.bits() != id.bits() {
             self.settle_another();
         }
         let Later { packets, bytes: all, .. } = self.later;
-        self.later = Later { id, packets: packets.wrapping_add(1), bytes: all.wrapping_add(bytes), now };
+        self.later = Later { id, packets: packets.wrapping_add(more), bytes: all.wrapping_add(bytes), now };
     }
 
     /// Settles before the packets of another rule are counted.

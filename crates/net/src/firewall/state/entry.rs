@@ -166,8 +166,8 @@ impl State {
     /// Counts a packet of so many bytes, so many times.
     #[inline]
     pub(super) fn count(&mut self, direction: Direction, times: u8, bytes: u32) {
-        self.packets += u64::from(times);
-        self.bytes += u64::from(times) * u64::from(bytes);
+        self.packets = self.packets.wrapping_add(times.into());
+        self.bytes = self.bytes.wrapping_add(u64::from(times) * u64::from(bytes));
         self.bits |= if direction == Direction::Reverse { bits::ANSWERED } else { 0 };
     }
 

@@ -2,7 +2,7 @@
 //! left untouched.
 
 use pkt::{Note, Pkt};
-use wire::{Protocol, ip4, ip6};
+use wire::Protocol;
 
 use super::entry::bits;
 use super::key::Key;
@@ -10,7 +10,7 @@ use super::{
     Direction, Flow, FlowId, Hash, Judgement, Life, RuleId, Seen, Segment, Settings, State, StateId,
 };
 use super::{States, ms};
-use crate::base::collections::index::Index;
+use crate::base::collections::index::{Index, Place};
 use crate::base::collections::slab::Slab;
 use crate::base::time::Instant;
 
@@ -80,26 +80,23 @@ impl Seen {
     #[inline(always)]
     pub(in super::super) fn of_flow(key: &Key, pkt: &Pkt) -> Self {
         let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
-        let l4 = if key.is_ip4() { ip4::HEADER_LEN } else { ip6::HEADER_LEN };
         let is_tcp = key.proto() == Protocol::TCP.0;
-        let len = pkt.len().saturating_sub(l4);
-        Self { bytes, segment: if is_tcp { Some(Segment::parse(pkt.window(l4), len)) } else { None } }
+        Self { bytes, segment: if is_tcp { Some(Segment::of_plain(pkt, key.is_ip4())) } else { None } }
     }
 }
 
 impl States {
     /// The hash of one flow; its bucket is fetched.
     #[inline]
-    pub(in super::super) fn hash_ahead(&self, flow: &Flow) -> Hash {
+    pub(in super::super) fn hash_ahead(&self, flow: &Flow) -> (Hash, Place) {
         let hash = self.hash(flow);
-        self.index.prefetch(hash.hash);
-        hash
+        (hash, self.index.prefetch(hash.hash))
     }
 
     /// Fetches the state that the flow with this hash most likely has, out of a bucket that has been fetched.
     #[inline]
-    pub(in super::super) fn fetch(&self, hash: &mut Hash) {
-        let Some(at) = self.index.likely(hash.hash) else { return };
+    pub(in super::super) fn fetch(&self, hash: &mut Hash, place: Place) {
+        let Some(at) = self.index.likely_at(place, hash.hash) else { return };
         if let Some(state) = self.slab.get(at) {
             hash.likely = at;
             pkt::prefetch_ref(&state.key);
@@ -183,14 +180,11 @@ impl States {
         mut is_right: impl FnMut(RuleId) -> bool,
     ) -> Option<UsualHit> {
         let now_ms = ms(now);
-        let is_it = |state: &State| {
-            state.key == flow.key && (state.flow == name || name == FlowId::ANY) && state.left_ms(now_ms) > 0
-        };
         let Self { slab, index, settings, .. } = self;
         let mut at = hash.likely;
         let mut state = slab.get_mut(at)?;
-        if !is_it(state) {
-            at = behind(slab, index, hash, is_it)?;
+        if !state.is_alive(flow, name, now_ms) {
+            at = behind(slab, index, hash, flow, name, now_ms)?;
             state = slab.get_mut(at)?;
         }
         if !is_right(state.rule) {
@@ -198,12 +192,12 @@ impl States {
         }
         let (mark, direction) = (Mark { at, serial: state.serial }, state.direction(flow));
         if mark == judge {
-            let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
-            state.count(direction, 1, bytes);
-            return Some(UsualHit { mark, rule: state.rule, direction, bytes });
+            let hit = state.hit(mark, direction, pkt);
+            state.count(direction, 1, hit.bytes);
+            return Some(hit);
         }
-        let (hit, wait) = state.take_usual(mark, direction, pkt, now_ms, settings)?;
-        if let Some(wait) = wait {
+        let hit = state.hit(mark, direction, pkt);
+        if let Some(wait) = state.take_usual(direction, pkt, now_ms, settings)? {
             self.hasten(at, now_ms + wait);
         }
         Some(hit)
@@ -236,8 +230,8 @@ impl States {
             Flow::usual(pkt).map(|flow| (flow.key, state.direction(&flow))),
             Some((state.key, direction))
         );
-        let (hit, wait) = state.take_usual(mark, direction, pkt, now_ms, settings)?;
-        if let Some(wait) = wait {
+        let hit = state.hit(mark, direction, pkt);
+        if let Some(wait) = state.take_usual(direction, pkt, now_ms, settings)? {
             self.hasten(mark.at, now_ms + wait);
         }
         Some(hit)
@@ -272,13 +266,27 @@ impl States {
     }
 }
 
-/// The state with this hash that `is_it`, where the likely one is not.
+/// The live state of a flow with this hash, where the likely one is not.
 #[cold]
-fn behind(slab: &Slab<State>, index: &Index, hash: Hash, is_it: impl Fn(&State) -> bool) -> Option<u32> {
-    index.find(hash.hash, |at| slab.get(at).is_some_and(&is_it))
+#[inline(never)]
+fn behind(
+    slab: &Slab<State>,
+    index: &Index,
+    hash: Hash,
+    flow: &Flow,
+    name: FlowId,
+    now_ms: u64,
+) -> Option<u32> {
+    index.find(hash.hash, |at| slab.get(at).is_some_and(|state| state.is_alive(flow, name, now_ms)))
 }
 
 impl State {
+    /// Whether it is a flow's, of this name or any, and its life is not over.
+    #[inline(always)]
+    fn is_alive(&self, flow: &Flow, name: FlowId, now_ms: u64) -> bool {
+        self.key == flow.key && (self.flow == name || name == FlowId::ANY) && self.left_ms(now_ms) > 0
+    }
+
     /// Whether it is the one of this mark, and its packets need not be looked at one by one.
     fn may_be_out_of_sight(&self, mark: Mark, now_ms: u64) -> bool {
         let is_plain = matches!(self.kind, super::Kind::Keep | super::Kind::Limit);
@@ -286,21 +294,45 @@ impl State {
         self.serial == mark.serial && self.left_ms(now_ms) > 0 && is_plain && is_open
     }
 
-    /// Takes a usual packet into account, unless it must be looked at more closely. Answers also how long the wheel may wait,
-    /// if that is shorter than it was.
+    /// Describes the hit of a usual packet.
     #[inline(always)]
+    fn hit(&self, mark: Mark, direction: Direction, pkt: &Pkt) -> UsualHit {
+        let bytes = u32::try_from(pkt.len()).unwrap_or(u32::MAX);
+        UsualHit { mark, rule: self.rule, direction, bytes }
+    }
+
+    /// Takes a usual packet into account. `None`, and nothing has changed, if it must be looked at more closely. Answers how
+    /// long the wheel may wait, if that is shorter than it was. Not inlined: the loop over a chunk has no registers for it.
+    #[inline(never)]
     fn take_usual(
         &mut self,
-        mark: Mark,
         direction: Direction,
         pkt: &Pkt,
         now_ms: u64,
         settings: &Settings,
-    ) -> Option<(UsualHit, Option<u64>)> {
+    ) -> Option<Option<u64>> {
+        if let Some(segment) = Segment::of_running(&self.key, pkt) {
+            if let Some((judgement, is_marked)) = self.tcp.take_running(direction.index(), &segment) {
+                let life = self.go_on(is_marked, judgement, settings);
+                self.count(direction, 1, u32::try_from(pkt.len()).unwrap_or(u32::MAX));
+                return Some(self.live(life, now_ms, settings));
+            }
+        }
+        self.take_other(direction, pkt, now_ms, settings)
+    }
+
+    /// [`Self::take_usual`] of a packet that is no segment within an open connection.
+    #[inline(never)]
+    fn take_other(
+        &mut self,
+        direction: Direction,
+        pkt: &Pkt,
+        now_ms: u64,
+        settings: &Settings,
+    ) -> Option<Option<u64>> {
         let seen = Seen::of_flow(&self.key, pkt);
         let life = self.take_inside(direction, &seen, 1, now_ms, settings)?;
-        let hit = UsualHit { mark, rule: self.rule, direction, bytes: seen.bytes };
-        Some((hit, self.live(life, now_ms, settings)))
+        Some(self.live(life, now_ms, settings))
     }
 
     /// Whether a usual packet that goes this way is of the flow. A note alone does not say so: it has 23 bits of the number of
@@ -330,7 +362,7 @@ impl State {
                 let before = self.tcp.marks();
                 match self.tcp.take(direction.index(), segment) {
                     Judgement::Outside => return None,
-                    judgement => self.go_on(before, judgement, settings),
+                    judgement => self.go_on(before != self.tcp.marks(), judgement, settings),
                 }
             }
             None => Life::Longer(settings.life(self.key.proto())),

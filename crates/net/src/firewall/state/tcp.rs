@@ -9,6 +9,7 @@ use pkt::{Pkt, WINDOW};
 use wire::tcp::{Flags, HEADER_LEN, HEADER_MAX, window_scale};
 use wire::{Protocol, ip4, ip6};
 
+use super::key::Key;
 use crate::firewall::pkt_info::{Part, PktInfo};
 
 /// Tolerance of old acknowledgments, whatever the window: replies to earlier segments.
@@ -17,6 +18,8 @@ const ACK_BEHIND: u32 = 66_000;
 const SYN_DATA_MAX: u32 = 1460;
 /// The largest scale (RFC 7323 §2.3), assumed where the SYNs were not seen.
 const SCALE_MAX: u8 = 14;
+/// Segments with one of these are looked at more closely.
+const BREAKS: Flags = Flags(Flags::SYN.0 | Flags::RST.0);
 /// A scale that was not offered.
 const NO_SCALE: u8 = u8::MAX;
 
@@ -121,14 +124,42 @@ impl Segment {
     #[inline]
     pub(in super::super) fn of_usual(pkt: &Pkt) -> Option<Self> {
         let ip = pkt.window(0);
-        let (proto, l4) = if ip[0] >> 4 == 4 { (ip[9], ip4::HEADER_LEN) } else { (ip[6], ip6::HEADER_LEN) };
-        let len = pkt.len().saturating_sub(l4);
-        (proto == Protocol::TCP.0).then(|| Self::parse(pkt.window(l4), len))
+        let is_ip4 = ip[0] >> 4 == 4;
+        let proto = if is_ip4 { ip[9] } else { ip[6] };
+        (proto == Protocol::TCP.0).then(|| Self::of_plain(pkt, is_ip4))
+    }
+
+    /// Reads the segment of a packet of TCP that has neither options of IPv4 nor extension headers.
+    #[inline(always)]
+    pub(super) fn of_plain(pkt: &Pkt, is_ip4: bool) -> Self {
+        let l4 = if is_ip4 { ip4::HEADER_LEN } else { ip6::HEADER_LEN };
+        Self::parse(pkt.window(l4), pkt.len().saturating_sub(l4))
+    }
+
+    /// Reads a [`usual`](crate::firewall::pkt_info::usual) packet of a flow; `None` if it is not TCP, or a SYN or reset.
+    #[inline(always)]
+    pub(super) fn of_running(key: &Key, pkt: &Pkt) -> Option<Self> {
+        // One window has the fixed part of both families' headers.
+        let (ip, is_ip4) = (pkt.window(0), key.is_ip4());
+        let (v4, v6) = (ip[ip4::HEADER_LEN..].first_chunk()?, ip[ip6::HEADER_LEN..].first_chunk()?);
+        let (header, l4) = if is_ip4 { (v4, ip4::HEADER_LEN) } else { (v6, ip6::HEADER_LEN) };
+        let is_running = key.proto() == Protocol::TCP.0 && !Flags(header[13]).intersects(BREAKS);
+        is_running.then(|| Self::fixed(header, pkt.len().saturating_sub(l4)))
     }
 
     /// Reads a header that is `len` bytes with its payload.
     #[inline(always)]
     pub(super) fn parse(header: &[u8; WINDOW], len: usize) -> Self {
+        let Some(fixed) = header.first_chunk() else { return Self::default() };
+        let segment = Self::fixed(fixed, len);
+        let header_len = usize::from(header[12] >> 4) * 4;
+        let scale = if segment.flags.syn() { scale(header, header_len.min(len)) } else { None };
+        Self { scale, ..segment }
+    }
+
+    /// Reads the part of a header that is before its options.
+    #[inline(always)]
+    fn fixed(header: &[u8; HEADER_LEN], len: usize) -> Self {
         let word =
             |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let flags = Flags(header[13]);
@@ -141,7 +172,7 @@ impl Segment {
             ack: word(8),
             window: u16::from_be_bytes([header[14], header[15]]),
             len: payload.saturating_add(controls),
-            scale: if flags.syn() { scale(header, header_len.min(len)) } else { None },
+            scale: None,
         }
     }
 
@@ -193,17 +224,32 @@ impl Track {
     }
 
     /// Takes a segment of the creator (0) or to it (1) into account. One that is outside changes nothing.
-    #[inline]
     pub(super) fn take(&mut self, from: usize, segment: &Segment) -> Judgement {
-        let (sender, receiver) = self.ends_mut(from);
-        if segment.flags.intersects(Flags(Flags::SYN.0 | Flags::RST.0)) || !sender.has(seen::ANY) {
+        if segment.flags.intersects(BREAKS) || !self.0[from].has(seen::ANY) {
             return self.take_unusual(from, segment);
         }
-        if !fits(sender, receiver, segment) && !resume(sender, receiver, segment) {
+        if let Some((judgement, _)) = self.take_running(from, segment) {
+            return judgement;
+        }
+        let (sender, receiver) = self.ends_mut(from);
+        if !resume(sender, receiver, segment) {
             return Judgement::Outside;
         }
-        let window = u32::from(segment.window) << sender.shift;
+        let window = sender.scaled(segment.window);
         go_on(sender, receiver, segment, window)
+    }
+
+    /// Takes a segment that is neither a SYN nor a reset into account. `None`, and nothing has changed, if it is the first of
+    /// its end, or outside. Answers also whether the flags seen of the ends are others now.
+    #[inline(always)]
+    pub(super) fn take_running(&mut self, from: usize, segment: &Segment) -> Option<(Judgement, bool)> {
+        let (sender, receiver) = self.ends_mut(from);
+        if !sender.has(seen::ANY) || !fits(sender, receiver, segment) {
+            return None;
+        }
+        let (window, before) = (sender.scaled(segment.window), [sender.seen, receiver.seen]);
+        let judgement = go_on(sender, receiver, segment, window);
+        Some((judgement, [sender.seen, receiver.seen] != before))
     }
 
     /// From now on segments go another way. When they come back, the first one of each end says where that is.
@@ -219,6 +265,7 @@ impl Track {
     }
 
     #[cold]
+    #[inline(never)]
     fn take_unusual(&mut self, from: usize, segment: &Segment) -> Judgement {
         if segment.flags.contains(Flags::RST) { self.reset(from, segment) } else { self.first(from, segment) }
     }
@@ -357,6 +404,12 @@ impl Peer {
     const fn has(&self, what: u8) -> bool {
         self.seen & what != 0
     }
+
+    /// Returns the window of one of its segments in bytes.
+    #[inline]
+    const fn scaled(&self, window: u16) -> u32 {
+        (window as u32).wrapping_shl(self.shift as u32)
+    }
 }
 
 /// A segment that fits, with its window in bytes: what is new in it?
@@ -394,11 +447,14 @@ fn fits(sender: &Peer, receiver: &Peer, segment: &Segment) -> bool {
     }
     // Into a closed window one byte is sent, to find out whether it is still closed.
     let window = receiver.window.max(1);
-    let is_sent_by_sender = !is_before(segment.seq, sender.end.wrapping_sub(window));
-    let is_room = !receiver.has(seen::ACK) || !is_before(receiver.ack.wrapping_add(window), segment.end());
+    if is_before(segment.seq, sender.end.wrapping_sub(window)) {
+        return false;
+    }
+    if receiver.has(seen::ACK) && is_before(receiver.ack.wrapping_add(window), segment.end()) {
+        return false;
+    }
     let behind = receiver.end.wrapping_sub(segment.ack);
-    let is_ack_of_receiver = !segment.flags.ack() || behind <= sender.window.max(ACK_BEHIND);
-    is_sent_by_sender && is_room && is_ack_of_receiver
+    !segment.flags.ack() || behind <= sender.window.max(ACK_BEHIND)
 }
 
 /// Takes up a connection again of which an end was out of sight: its place is where the segment is. False, and nothing has
