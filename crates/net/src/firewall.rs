@@ -64,9 +64,7 @@ pub use pipe_io::Shape;
 pub(crate) use pipe_io::{release, shape};
 pub(crate) use resume::go_onward;
 pub(crate) use state::answering;
-#[cfg(test)]
-pub(crate) use trace::Trace;
-pub(crate) use trace::{Known, Lookups, Met};
+pub(crate) use trace::{Known, Lookups, Met, Trace};
 pub use traced::{Asked, StateHit};
 pub use walk::PairMessage;
 

@@ -31,7 +31,7 @@ use pkt::{Flags, Pkt, WINDOW};
 use crate::base::count::Count;
 use crate::base::secret::Secret;
 use crate::fib::{Fib, HopId};
-use crate::firewall::{Firewall, Known, Lookups};
+use crate::firewall::{Firewall, Known, Lookups, Trace};
 use crate::ip::adj::Adj;
 use crate::ip::forward::Family;
 use crate::ip::ip4::{self, Ip4};
@@ -292,7 +292,8 @@ pub(crate) fn learn<F: Cached>(cpu: &mut Cpu, flows: &mut Flows, at: usize, pkt:
         return;
     };
     let Adj { mtu, outif, .. } = *adj;
-    let trace = cpu.firewall.as_ref().map(|firewall| *firewall.trace_of(at)).unwrap_or_default();
+    let nothing = Trace::default();
+    let trace = cpu.firewall.as_ref().map_or(&nothing, |firewall| firewall.trace_of(at));
     let generation = flows.generation;
     let (Cache { table, keys, .. }, verdicts) = F::cache(flows);
     let key = keys[at];
@@ -302,10 +303,12 @@ pub(crate) fn learn<F: Cached>(cpu: &mut Cpu, flows: &mut Flows, at: usize, pkt:
     if !trace.holds {
         return cpu.count(Count::FlowByPacket);
     }
-    let Some(verdict) = verdicts.of(trace.met) else { return cpu.count(Count::FlowFull) };
     let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-    let way = CachedPath { known: trace.known, how: trace.how, mtu, outif, verdict, addrs: *addrs, tries: 0 };
-    match table.learn(key, generation, cpu.now, way) {
+    let decide = || {
+        let verdict = verdicts.of(trace.met)?;
+        Some(CachedPath { known: trace.known, how: trace.how, mtu, outif, verdict, addrs: *addrs, tries: 0 })
+    };
+    match table.learn_from(key, generation, cpu.now, decide) {
         Learnt::Yes => cpu.count(Count::FlowLearnt),
         Learnt::Full => cpu.count(Count::FlowFull),
         Learnt::Later => {}

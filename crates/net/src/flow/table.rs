@@ -13,8 +13,6 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "of a hash some bits are as good as others")]
 
-use core::array::from_fn;
-
 use pkt::prefetch_ref;
 
 use super::key::Key;
@@ -42,6 +40,8 @@ pub(super) struct Table<K, V> {
     fresh: usize,
     /// Where the search for an entry that may go goes on.
     hand: usize,
+    /// Generation and millisecond in which the last one found none.
+    in_vain: Option<(u32, u32)>,
     /// Upper halves of the hashes of the flows that were turned away last, the latest first.
     doorkeeper: Box<[[u32; FACES]]>,
     secret: [u64; 4],
@@ -108,6 +108,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
             entries: (0..entries).map(|_| empty()).collect(),
             fresh: 0,
             hand: 0,
+            in_vain: None,
             doorkeeper: vec![[0; FACES]; entries.max(DOORKEEPER_MIN) / FACES].into(),
             secret,
             hashes: [0; pkt::VEC_MAX],
@@ -163,6 +164,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     pub(super) fn forget(&mut self, at: At) {
         if let Some(entry) = self.entries.get_mut(at.0 as usize) {
             entry.generation = 0;
+            self.in_vain = None;
         }
     }
 
@@ -170,6 +172,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     pub(super) fn release(&mut self, at: At, now: Instant) {
         if let Some(entry) = self.entries.get_mut(at.0 as usize) {
             entry.used = Tick::idle_since(now);
+            self.in_vain = None;
         }
     }
 
@@ -181,22 +184,40 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     /// The entry of `key`, whatever its generation.
     #[cold]
     fn find(&self, key: &K) -> Option<At> {
-        let hash = key.hash(&self.secret);
-        let bucket = &self.buckets[place(hash, self.buckets.len())];
-        bucket.ways(hash).map(|way| bucket.at[way]).find(|at| self.entries[at.0 as usize].key == *key)
+        self.find_hashed(key, key.hash(&self.secret))
     }
 
-    /// Caches a decision, if there is room.
-    pub(super) fn learn(&mut self, key: K, generation: u32, now: Instant, value: V) -> Learnt {
+    fn find_hashed(&self, key: &K, hash: u64) -> Option<At> {
+        let bucket = &self.buckets[place(hash, self.buckets.len())];
+        let mut found = bucket.matches(hash);
+        while found != 0 {
+            let at = bucket.at[(found.trailing_zeros() / 8) as usize % WAYS];
+            if self.entries.get(at.0 as usize).is_some_and(|entry| entry.key == *key) {
+                return Some(at);
+            }
+            found &= found - 1;
+        }
+        None
+    }
+
+    /// Caches a decision, if there is room. It is made only if the flow is let in; if none can be made, the flow is not
+    /// cached, as if there were no room.
+    pub(super) fn learn_from(
+        &mut self,
+        key: K,
+        generation: u32,
+        now: Instant,
+        decide: impl FnOnce() -> Option<V>,
+    ) -> Learnt {
         let hash = key.hash(&self.secret);
+        let known = self.find_hashed(&key, hash);
+        if known.is_none() && !self.knows(hash) {
+            return Learnt::Later;
+        }
+        let Some(value) = decide() else { return Learnt::Full };
         let bucket = place(hash, self.buckets.len());
-        let at = match self.find(&key) {
-            Some(at) => at,
-            None if !self.knows(hash) => return Learnt::Later,
-            None => match self.make_room(bucket, hash, generation, now) {
-                Some(at) => at,
-                None => return Learnt::Full,
-            },
+        let Some(at) = known.or_else(|| self.make_room(bucket, hash, generation, now)) else {
+            return Learnt::Full;
         };
         let bucket = u32::try_from(bucket).unwrap_or_default();
         self.entries[at.0 as usize] = Entry { key, value, generation, bucket, used: Tick::at(now) };
@@ -231,17 +252,24 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
         Some(at)
     }
 
-    /// An entry that is in no bucket: one never used, or one that a bounded search finds stale or idle.
+    /// An entry that is in no bucket: one never used, or one that a bounded search finds stale or idle. A search in vain is not
+    /// repeated within its millisecond: where all flows are live, new ones do not pay for searches.
     fn free(&mut self, generation: u32, now: Instant) -> Option<At> {
         if self.fresh < self.entries.len() {
             self.fresh += 1;
             return u32::try_from(self.fresh - 1).ok().map(At);
         }
+        let this = (generation, Tick::at(now).0);
+        if self.in_vain == Some(this) {
+            return None;
+        }
+        self.in_vain = Some(this);
         let hands = (self.hand..self.hand + SWEEP).map(|at| at % self.entries.len());
         self.hand = (self.hand + SWEEP) % self.entries.len();
         let at = hands
             .filter_map(|at| u32::try_from(at).ok().map(At))
             .find(|at| self.may_go(*at, generation, now))?;
+        self.in_vain = None;
         let bucket = self.entries[at.0 as usize].bucket as usize;
         self.buckets[bucket].forget(at);
         Some(at)
@@ -310,11 +338,6 @@ impl Bucket {
         const HIGH: u64 = LOW << 7;
         let differs = self.tags ^ (LOW * u64::from(tag(hash)));
         differs.wrapping_sub(LOW) & !differs & HIGH
-    }
-
-    fn ways(&self, hash: u64) -> impl Iterator<Item = usize> {
-        let tags: [u8; WAYS] = from_fn(|way| self.tag(way));
-        (0..WAYS).filter(move |way| tags[*way] == tag(hash))
     }
 
     fn tag(&self, way: usize) -> u8 {

@@ -23,6 +23,8 @@ pub struct Verdicts {
     numbers: HashMap<Met, Verdict, Secret>,
     /// Verdicts met by packets of the chunk.
     busy: Vec<Verdict>,
+    /// The one that was asked for last.
+    last: Verdict,
 }
 
 /// A verdict, and the packets of this chunk that have met it.
@@ -39,12 +41,17 @@ impl Verdicts {
     pub(super) fn new(secret: &Secret) -> Self {
         let key = u128::from(secret.hash_one("verdicts"));
         let numbers = HashMap::with_hasher(Secret::new(key));
-        Self { all: Vec::new(), numbers, busy: Vec::with_capacity(CHUNK) }
+        Self { all: Vec::new(), numbers, busy: Vec::with_capacity(CHUNK), last: Verdict::default() }
     }
 
     /// The number of a verdict; `None` if there are too many.
     pub(super) fn of(&mut self, met: Met) -> Option<Verdict> {
+        // Flows that begin at the same time mostly meet the same.
+        if self.met(self.last) == Some(&met) {
+            return Some(self.last);
+        }
         if let Some(known) = self.numbers.get(&met) {
+            self.last = *known;
             return Some(*known);
         }
         let number = u16::try_from(self.all.len()).ok().filter(|_| self.all.len() < VERDICTS_MAX)?;

@@ -30,6 +30,13 @@ fn spread(name: u32) -> Chosen {
     }
 }
 
+impl Table<Chosen, u32> {
+    /// Caches a value, if there is room.
+    fn learn(&mut self, key: Chosen, generation: u32, now: Instant, value: u32) -> Learnt {
+        self.learn_from(key, generation, now, || Some(value))
+    }
+}
+
 fn table(entries: usize) -> Table<Chosen, u32> {
     Table::new(entries, SECRET)
 }
