@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use net::cpu::CpuId;
 use net::drop::DropReason;
 use net::fib::{Prefix, Route, To};
+use net::flow::FLOWS_DEFAULT;
 use net::neigh;
 use net::netisr::Netisr;
 use net::rss::Placement;
@@ -34,6 +35,8 @@ pub enum Guard {
     /// `check-state`, `allow tcp from any to SERVERS 80 setup keep-state`, and deny: a packet that is forwarded is asked
     /// about when it comes and when it goes.
     States,
+    /// Rules of [`Self::States`], with a flow cache, as a daemon with a firewall has it.
+    Cached,
     /// Identical rules, evaluated once, as at a host.
     Once,
     /// One table of all CPUs under a read-write lock.
@@ -41,10 +44,11 @@ pub enum Guard {
 }
 
 /// Their names, and what a reader is told.
-pub const GUARDS: [(&str, Guard, &str); 4] = [
+pub const GUARDS: [(&str, Guard, &str); 5] = [
     ("none", Guard::None, "no firewall"),
     ("states", Guard::States, "states, asked on the way in and out"),
     ("once", Guard::Once, "states, asked on the way in"),
+    ("cached", Guard::Cached, "states, asked on the way in and out, flow cache"),
     ("locked", Guard::Locked, "one table under a read-write lock"),
 ];
 
@@ -89,6 +93,9 @@ impl Router {
         let mut all = Vec::new();
         for (id, netisr) in (0..cpus).map(CpuId).zip(netisrs(&tables, cpus, crate::router::BUFFERS)?) {
             all.push(Cpu::new(netisr, family, Placement::new(cpus), id, each, span, locked.clone())?);
+        }
+        if guard == Guard::Cached {
+            all.iter_mut().for_each(|cpu| cpu.netisr.set_flows(Some(FLOWS_DEFAULT)));
         }
         if let Some(text) = guard.rules(family) {
             let shared = rules::shared(&text, &tables, cpus)?;
@@ -199,7 +206,7 @@ impl Guard {
         let servers = server(family);
         match self {
             Self::None | Self::Locked => None,
-            Self::States => {
+            Self::States | Self::Cached => {
                 Some(format!("add check-state\nadd allow tcp from any to {servers} 80 setup keep-state\n"))
             }
             Self::Once => Some(format!(
