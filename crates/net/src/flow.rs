@@ -216,21 +216,26 @@ pub(crate) fn forward<F: Cached>(
             if !how.is_translated() {
                 return firewall.hits_again(pkt, known, how, now);
             }
-            let met = verdicts.met(way.verdict);
-            met.is_some_and(|met| firewall.translate_again(&mut cpu.counters, now, pkt, met, known, how))
+            let met = verdicts.met(way.verdict)?;
+            firewall.translate_again(&mut cpu.counters, now, pkt, met, known, how).then_some(false)
         };
-        if !way.how.is_nothing() && !firewall.as_mut().is_some_and(again) {
+        let lasts = if way.how.is_nothing() { Some(false) } else { firewall.as_mut().and_then(again) };
+        let Some(is_over) = lasts else {
             // The others of the flow come behind this one.
             found[at].iter().for_each(|place| table.forget(*place));
             missed |= 1 << at;
             ended |= 1 << at;
             continue;
-        }
+        };
         verdicts.count(way.verdict, pkt.len());
         F::take_hop(pkt);
         pkt.outif = way.outif;
         *next = ether::encapsulate(pkt, &way.addrs, F::ETHERTYPE);
         hits += 1;
+        if is_over {
+            // Few packets follow, if any: another flow may have the place now.
+            found[at].iter().for_each(|place| table.release(*place, cpu.now));
+        }
     }
     if let Some(firewall) = &mut firewall {
         verdicts.settle(firewall, cpu.now);

@@ -31,21 +31,28 @@ impl Firewall {
             None => false,
             Some(Translation::Nat(number, direction)) => {
                 let Self { nat, states, .. } = self;
-                let hits = |pkt: &Pkt| how.times() == 0 || hits_again(states, pkt, (known, how), now);
+                let hits =
+                    |pkt: &Pkt| how.times() == 0 || hits_again(states, pkt, (known, how), now).is_some();
                 nat.translate_again(number, counters, now, pkt, (known.binding, direction), hits)
             }
             Some(Translation::Prefixes(rule)) => {
                 let Some(prefixes) = self.prefixes_of(rule) else { return false };
-                let hits = how.times() == 0 || self.hits_again(pkt, known, how, now);
+                let hits = how.times() == 0 || self.hits_again(pkt, known, how, now).is_some();
                 hits && prefixes.translate(pkt) == Translated::Translated
             }
         }
     }
 
-    /// Takes a packet into account that hits a state which another of its flow has hit. False, and nothing has changed, if
-    /// the rules must be asked about it.
+    /// Takes a packet into account that hits a state which another of its flow has hit. `None`, and nothing has changed, if
+    /// the rules must be asked about it. Answers whether the connection is closed by both ends now, or reset.
     #[inline]
-    pub(crate) fn hits_again(&mut self, pkt: &Pkt, known: &Known, how: Lookups, now: Instant) -> bool {
+    pub(crate) fn hits_again(
+        &mut self,
+        pkt: &Pkt,
+        known: &Known,
+        how: Lookups,
+        now: Instant,
+    ) -> Option<bool> {
         hits_again(&mut self.states, pkt, (known, how), now)
     }
 
@@ -106,7 +113,7 @@ impl Firewall {
 }
 
 #[inline]
-fn hits_again(states: &mut States, pkt: &Pkt, (known, how): (&Known, Lookups), now: Instant) -> bool {
+fn hits_again(states: &mut States, pkt: &Pkt, (known, how): (&Known, Lookups), now: Instant) -> Option<bool> {
     states.again(known.state, how.direction(), &Seen::of_usual(pkt), how.times(), now)
 }
 

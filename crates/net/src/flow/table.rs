@@ -9,7 +9,7 @@
 //! tags compared, and entries fetched; keys compared.
 //!
 //! Live flows cannot be pushed out. A flow is let in with its second packet within the memory of the doorkeeper, so a
-//! scan of single packets never enters; and room is made only by what is stale or has been idle for [`IDLE`].
+//! scan of single packets never enters; and room is made only by what is stale, is over, or has been idle for [`IDLE`].
 
 #![expect(clippy::cast_possible_truncation, reason = "of a hash some bits are as good as others")]
 
@@ -168,7 +168,8 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
         }
     }
 
-    /// Lets another flow have the place of one whose packets do not come here any more. Until then it is found.
+    /// Lets another flow have the place of one whose packets do not come here any more, or are the last. Until then it is
+    /// found.
     pub(super) fn release(&mut self, at: At, now: Instant) {
         if let Some(entry) = self.entries.get_mut(at.0 as usize) {
             entry.used = Tick::idle_since(now);

@@ -1,6 +1,8 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
+use wire::tcp::{Flags, Header, Options};
+
 use crate::base::count::Count;
 use crate::ip::neigh;
 use crate::testkit::link::{FAMILIES, Family};
@@ -82,6 +84,48 @@ add 1000 nat 1 ip4 from any to any out xmit mem2
 add 1010 nptv6 out ip6 from any to any out xmit mem2
 add 1020 allow ip from any to any
 ";
+
+/// Connections, as a web server behind a router sees them.
+const SERVER: &str = "add check-state
+add allow tcp from any to any 80 setup keep-state
+";
+
+#[test]
+fn a_connection_that_both_ends_have_closed_leaves_its_place_in_the_flow_cache_to_another() {
+    for family in FAMILIES {
+        let mut bench = Bench::new(2);
+        bench.netisrs[0].set_flows(Some(64));
+        bench.set_rules(&mut rules(SERVER));
+        let live = |bench: &Bench| {
+            let cpu = &bench.netisrs[0].cpu;
+            cpu.flows.as_ref().unwrap().usage(cpu).0
+        };
+        let (client, server) = (family.addr(1, 9), family.addr(2, 9));
+        for (ifindex, addr) in [(1, client), (2, server)] {
+            assert!(neigh::set_static(bench.cpu(), neigh::Key { ifindex, addr }, peer_mac(addr)));
+        }
+        let send = |bench: &mut Bench, from: u16, flags: Flags, [seq, ack]: [u32; 2]| {
+            let (src, dst, src_port, dst_port) =
+                if from == 1 { (client, server, 1000, 80) } else { (server, client, 80, 1000) };
+            let options = Options::NONE;
+            let header = Header { src_port, dst_port, seq, ack, flags, window: 9000, urgent: 0, options };
+            let (sent, is_hit) = go(bench, from, &build::tcp(src, dst, &header, b""));
+            assert_eq!(sent.len(), 1, "{family:?}");
+            is_hit
+        };
+        send(&mut bench, 1, Flags::SYN, [99, 0]);
+        send(&mut bench, 2, Flags::SYN | Flags::ACK, [499, 100]);
+        for from in [1, 2, 1, 2, 1, 2] {
+            send(&mut bench, from, Flags::ACK, if from == 1 { [100, 500] } else { [500, 100] });
+        }
+        assert_eq!(live(&bench), 2, "both directions are known");
+        assert!(send(&mut bench, 1, Flags::FIN | Flags::ACK, [100, 500]));
+        assert_eq!(live(&bench), 2, "the other end may go on");
+        assert!(send(&mut bench, 2, Flags::FIN | Flags::ACK, [500, 101]));
+        assert!(send(&mut bench, 1, Flags::ACK, [101, 501]), "and the last one is forwarded fast");
+        assert_eq!(live(&bench), 0, "{family:?}");
+    }
+}
 
 /// Flows, each with as many packets out as in; 300,000 of them in all, if there is time.
 const FLOWS: u16 = 50;

@@ -159,6 +159,12 @@ impl State {
         STAGES[(self.bits >> bits::STAGE) as usize % STAGES.len()]
     }
 
+    /// Whether its connection is closed by both ends, acknowledged or not, or reset.
+    #[inline]
+    pub(super) const fn is_closed_by_both(&self) -> bool {
+        self.bits >> bits::STAGE >= Phase::Closing as u8
+    }
+
     pub(super) const fn set_stage(&mut self, stage: Phase) {
         self.bits = self.bits & !(7 << bits::STAGE) | (stage as u8) << bits::STAGE;
     }

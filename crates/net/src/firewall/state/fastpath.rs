@@ -104,9 +104,10 @@ impl States {
         }
     }
 
-    /// Takes a packet into account that hits a state, known by its mark, so many times at once. False, and nothing has
+    /// Takes a packet into account that hits a state, known by its mark, so many times at once. `None`, and nothing has
     /// changed, if it must be looked at more closely: the state is gone or its life is over, or the segment is outside of
-    /// the connection's windows, or opens another connection.
+    /// the connection's windows, or opens another connection. Answers whether the connection is closed by both ends now, or
+    /// reset.
     #[inline]
     pub(crate) fn again(
         &mut self,
@@ -115,17 +116,18 @@ impl States {
         seen: &Seen,
         times: u8,
         now: Instant,
-    ) -> bool {
+    ) -> Option<bool> {
         let now_ms = ms(now);
-        let state = self.slab.get_mut(mark.at).filter(|state| state.serial == mark.serial);
-        let Some(state) = state.filter(|state| state.left_ms(now_ms) > 0) else { return false };
-        let Some(life) = state.take_inside(direction, seen, times, now_ms, &self.settings) else {
-            return false;
-        };
+        let state = self.slab.get_mut(mark.at).filter(|state| state.serial == mark.serial)?;
+        if state.left_ms(now_ms) <= 0 {
+            return None;
+        }
+        let life = state.take_inside(direction, seen, times, now_ms, &self.settings)?;
+        let is_over = state.is_closed_by_both();
         if let Some(wait) = state.live(life, now_ms, &self.settings) {
             self.hasten(mark.at, now_ms + wait);
         }
-        true
+        Some(is_over)
     }
 
     /// Whether the packets of a state may go where only their number is known ([`Self::forwarded`]): it is not gone, and its
