@@ -202,7 +202,7 @@ pub(crate) fn forward<F: Cached>(
         *key = if pkt.flags.any(UNUSUAL) { F::Key::NONE } else { F::Key::of(pkt).unwrap_or(F::Key::NONE) };
     }
     table.probe(&keys[..pkts.len()], generation, cpu.now, found);
-    let (mut missed, mut ended, mut hits) = (0, 0_u64, 0);
+    let (mut missed, mut ended, mut over, mut hits) = (0, 0_u64, 0_u64, 0);
     for (at, (pkt, next)) in pkts.iter_mut().zip(next).enumerate() {
         // Not copied: that is done field by field, and reading the copy waits for all of them.
         let way = found[at].and_then(|place| table.get(place, generation));
@@ -219,24 +219,24 @@ pub(crate) fn forward<F: Cached>(
             let met = verdicts.met(way.verdict)?;
             firewall.translate_again(&mut cpu.counters, now, pkt, met, known, how).then_some(false)
         };
-        let lasts = if way.how.is_nothing() { Some(false) } else { firewall.as_mut().and_then(again) };
-        let Some(is_over) = lasts else {
-            // The others of the flow come behind this one.
-            found[at].iter().for_each(|place| table.forget(*place));
-            missed |= 1 << at;
-            ended |= 1 << at;
-            continue;
-        };
+        if !way.how.is_nothing() {
+            let Some(is_over) = firewall.as_mut().and_then(again) else {
+                // The others of the flow come behind this one.
+                found[at].iter().for_each(|place| table.forget(*place));
+                missed |= 1 << at;
+                ended |= 1 << at;
+                continue;
+            };
+            over |= u64::from(is_over) << at;
+        }
         verdicts.count(way.verdict, pkt.len());
         F::take_hop(pkt);
         pkt.outif = way.outif;
         *next = ether::encapsulate(pkt, &way.addrs, F::ETHERTYPE);
         hits += 1;
-        if is_over {
-            // Few packets follow, if any: another flow may have the place now.
-            found[at].iter().for_each(|place| table.release(*place, cpu.now));
-        }
     }
+    // Few packets follow, if any: other flows may have the places now.
+    bits(over).filter_map(|at| found[at]).for_each(|place| table.release(place, cpu.now));
     if let Some(firewall) = &mut firewall {
         verdicts.settle(firewall, cpu.now);
     }

@@ -313,12 +313,12 @@ impl State {
         now_ms: u64,
         settings: &Settings,
     ) -> Option<Option<u64>> {
-        if let Some(segment) = Segment::of_running(&self.key, pkt) {
-            if let Some((judgement, is_marked)) = self.tcp.take_running(direction.index(), &segment) {
-                let life = self.go_on(is_marked, judgement, settings);
-                self.count(direction, 1, u32::try_from(pkt.len()).unwrap_or(u32::MAX));
-                return Some(self.live(life, now_ms, settings));
-            }
+        if let Some(segment) = Segment::of_running(&self.key, pkt)
+            && let Some((judgement, is_marked)) = self.tcp.take_running(direction.index(), &segment)
+        {
+            let life = self.go_on(is_marked, judgement, settings);
+            self.count(direction, 1, u32::try_from(pkt.len()).unwrap_or(u32::MAX));
+            return Some(self.live(life, now_ms, settings));
         }
         self.take_other(direction, pkt, now_ms, settings)
     }
