@@ -213,8 +213,9 @@ fn set_known(name: &Name, level: c_int, option: SockOpt, bytes: &[u8]) -> Result
         WAS_DELAYED.store(true, Ordering::Relaxed);
     }
     let request = Request::Set { id: name.id, option, value };
-    // A value that is right is set, unless the connection has ended.
-    if name.role == Role::Stream { tell(&request) } else { ask(&request).map(drop) }
+    // A value that is right is set, unless the connection has ended. What is written behind a cork must not overtake it.
+    let may_follow = name.role == Role::Stream && option != SockOpt::Cork;
+    if may_follow { tell(&request) } else { ask(&request).map(drop) }
 }
 
 /// Makes a socket of the kernel that is not bound pantala's, if a program names a group or an interface of groups that is pantala's; `None`: the

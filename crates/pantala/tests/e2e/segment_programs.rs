@@ -88,7 +88,7 @@ fn corked_writes_of_an_unmodified_program_leave_in_full_segments() {
             let [loose, corked]: [u32; 2] =
                 [(); 2].map(|()| counts.next().unwrap().unwrap().parse().unwrap());
             // Two that are full and the rest, if nothing has kept the program from writing for 200 ms.
-            assert!(loose > 10 && (3..8).contains(&corked), "{loose} segments, {corked} with the cork in");
+            assert!((3..=loose / 2).contains(&corked), "{loose} segments, {corked} with the cork in");
         }
     });
 }
