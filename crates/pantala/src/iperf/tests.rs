@@ -169,7 +169,8 @@ fn both_roles_count_the_same([server, here]: [Host; 2]) {
                 assert!(outcome.is_ok(), "{at} {more}: {outcome:?}");
                 let [sent, received] =
                     ["/end/sum_sent/bytes", "/end/sum_received/bytes"].map(|path| count(&said, path));
-                assert!(received >= 1_000_000 && received <= sent, "{said:#}");
+                // The receiver stops when the sender has sent all, whatever is on the way then.
+                assert!(sent >= 1_000_000 && received > 0 && received <= sent, "{said:#}");
                 // Few: a thread that waits long for a CPU looks like a lost segment.
                 let again = count(&said, "/end/streams/0/sender/retransmits");
                 assert!(again < 10, "{said:#}");
