@@ -33,6 +33,7 @@ const NEEDED: &[Needed] = &[
     Needed { program: "radvd", package: "radvd", why: "a Linux router that advertises itself, end to end" },
     Needed { program: "rdisc6", package: "ndisc6", why: "router advertisements of ours, read by another" },
     Needed { program: "vtysh", package: "frr", why: "routes of FRR (20 MB installed)" },
+    Needed { program: "bird", package: "bird2", why: "routes of BIRD, and a neighbour of FRR" },
     Needed { program: "udhcpc", package: "udhcpc", why: "a DHCP client of others" },
     Needed { program: "dhclient", package: "isc-dhcp-client", why: "another DHCP client" },
     Needed {
