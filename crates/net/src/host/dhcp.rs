@@ -138,7 +138,7 @@ pub fn send(cpu: &mut Cpu, outgoing: &Outgoing) -> bool {
     cpu.count(Count::UdpOut);
     let IpAddr::V4(addr) = to.ip() else {
         // What is on a link goes by the interface; the next server may be behind a router.
-        pkt.outif = if output::is_of_a_link(to.ip()) { *ifindex } else { 0 };
+        pkt.outif = output::answers_by(*ifindex, to.ip());
         output::send::<Ip6>(cpu, pkt);
         return true;
     };

@@ -12,7 +12,7 @@ use wire::{icmp4, icmp6};
 use crate::base::count::Count;
 use crate::base::drop::DropReason;
 use crate::fib::mark;
-use crate::ip::{ip4, ip6, l4};
+use crate::ip::{ip4, ip6, l4, output};
 use crate::turn::cpu::Cpu;
 use crate::turn::netisr::dispatch;
 use crate::turn::pfil;
@@ -126,7 +126,7 @@ fn error(cpu: &mut Cpu, pkt: &Pkt, problem: Problem, counts: &Counts) -> Result<
         cpu.pool.give(error);
         return Err(Count::IcmpNoBuffer);
     }
-    (error.outif, error.fib) = (pkt.rcvif, mark(cpu.tables.fib_of(pkt)));
+    (error.outif, error.fib) = (output::answers_by(pkt.rcvif, sender), mark(cpu.tables.fib_of(pkt)));
     Ok(error)
 }
 

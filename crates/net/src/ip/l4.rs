@@ -9,7 +9,7 @@ use wire::checksum::Sum;
 
 use crate::fib::mark;
 use crate::ip::ip_tx::IpTxParams;
-use crate::ip::{ip4, ip6};
+use crate::ip::{ip4, ip6, output};
 use crate::link::tables::{Rxcsum, Tables};
 use crate::turn::cpu::Cpu;
 use crate::turn::next::Resume;
@@ -101,6 +101,6 @@ pub(crate) fn is_intact(cpu: &Cpu, pkt: &Pkt, protocol: Protocol, range: Range<u
 pub(crate) fn becomes_ours(tables: &Tables, pkt: &mut Pkt) {
     let (rcvif, fib) = (pkt.rcvif, tables.fib_of(pkt));
     pkt.forget();
-    (pkt.outif, pkt.fib) = (rcvif, mark(fib));
+    (pkt.outif, pkt.fib) = (output::answers_by(rcvif, ends(pkt).1), mark(fib));
     pkt.flags.set(Flags::LOCAL.with(Flags::PRIORITY));
 }

@@ -382,6 +382,12 @@ fn towards(hop: Hop, dst: IpAddr) -> Result<Route, DropReason> {
     }
 }
 
+/// Returns the interface that an answer to `dst` names, to a packet that came by `rcvif`: an address that means something only with
+/// its link leads there; to all others the route does, which may be by another interface.
+pub(crate) fn answers_by(rcvif: IfIndex, dst: IpAddr) -> IfIndex {
+    if is_of_a_link(dst) { rcvif } else { 0 }
+}
+
 pub(crate) fn is_of_a_link(dst: IpAddr) -> bool {
     match dst {
         IpAddr::V4(dst) => dst.is_multicast() || dst.is_broadcast() || dst.is_link_local(),

@@ -100,7 +100,7 @@ fn answer(cpu: &mut Cpu, pkt: &Pkt, header: &Header, tx_params: IpTxParams, fact
         cpu.count(Count::TcpResetsNoBuffer);
         return cpu.pool.give(reset);
     }
-    reset.outif = if output::is_of_a_link(to) { pkt.rcvif } else { 0 };
+    reset.outif = output::answers_by(pkt.rcvif, to);
     reset.flags.set(facts);
     cpu.count(Count::TcpResetsSent);
     match to {

@@ -115,3 +115,27 @@ fn without_a_way_the_packet_dies() {
         assert_eq!(bench.drops(), [(DropReason::NoRoute, 1)]);
     }
 }
+
+#[test]
+fn answers_leave_by_the_route_though_the_question_came_by_another_interface() {
+    for (us, them) in
+        [(addr4(1, 1).into(), ip("198.51.100.9")), (IpAddr::from(addr6(1, 1)), ip("2001:db8:77::9"))]
+    {
+        let mut bench = Bench::with(2, 1, defaults);
+        let echo = build::echo_request(them, us, 1, 1, b"echo");
+        let closed = build::udp(them, us, (7, 9), b"nothing listens");
+        for packet in [echo, closed] {
+            bench.inject(1, build::frame_from(1, us, &packet));
+            bench.run();
+            assert_eq!(bench.drops().iter().filter(|(why, _)| *why == DropReason::NoRoute).count(), 0);
+            let to_them = |frame: &Vec<u8>| frame.len() > 60;
+            assert_eq!(bench.sent(1).iter().filter(|frame| to_them(frame)).count(), 0);
+            assert!(
+                bench
+                    .sent(2)
+                    .iter()
+                    .any(|frame| [0x0800, 0x86dd].contains(&u16::from_be_bytes([frame[12], frame[13]])))
+            );
+        }
+    }
+}
