@@ -69,7 +69,7 @@ pub struct Settings {
     pub nodelay: bool,
     /// Short segments wait until more is sent, or the stream is closed.
     pub cork: bool,
-    /// How long they do at the most; none: without end.
+    /// Time for which they do at the most; none: without end.
     pub cork_max: Option<Duration>,
     /// Each segment with data is acknowledged at once.
     pub quick_ack: bool,

@@ -312,7 +312,7 @@ fn to_destination(dst: IpAddr, bits: u8) -> OffloadedFlow {
     }
 }
 
-/// So many bits of an address in front of those of another one.
+/// Joins the first bits of an address with the others of another one.
 fn beginning(of: IpAddr, bits: u8, rest: IpAddr) -> IpAddr {
     let join = |of: u128, rest: u128, behind: u32| {
         let mask = u128::MAX.checked_shl(behind).unwrap_or(0);

@@ -32,7 +32,7 @@ impl Groups {
     /// Has a socket that comes in the place of another listen to the same groups.
     ///
     /// # Errors
-    /// Those of the stack's socket.
+    /// The errors of the stack's socket.
     pub(super) async fn join_again(&self, udp: &UdpSocket) -> io::Result<()> {
         for Member { group, on, excludes, senders } in &self.members {
             let (group, on) = (*group, *on);

@@ -9,7 +9,7 @@ use crate::any_programs::any;
 use crate::pantala::{Folder, Said};
 use crate::programs::{Running, lab, on_pantala};
 
-/// What programs see of the number of pantala's first interface.
+/// The number of pantala's first interface, as programs see it.
 const NUMBER: u32 = (1 << 30) + 1;
 
 /// Joins groups in each way that names the interface, or does not, and binds its socket then.

@@ -41,7 +41,7 @@ fn pair() -> [Stack; 2] {
     pair
 }
 
-/// Of `vlan10`, of the VLAN behind two tags, and of `vlan20`.
+/// Addresses on `vlan10`, on the VLAN behind two tags, and on `vlan20`.
 const SERVERS: [&str; 6] =
     ["192.0.2.1", "2001:db8:2::1", "192.0.3.1", "2001:db8:3::1", "192.0.4.1", "2001:db8:4::1"];
 
